@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+)
+
+// maxDetail bounds the text of an error in bytes.
+const maxDetail = 2 << 10
+
+// Error is a refusal with its subject: the reply to a request that failed, and part of
+// LaneRefused and Refused. It is an error; [Code.Info] says what a refusal means. What
+// was refused is in the fields, for programs; the text in Detail is for people. Because
+// other messages hold it, no field can ever be added to it.
+//
+//	code u16, retry after u32 (ms), topic str, topic id 16, partition i32,
+//	producer id u64, sequence i64, expected i64, detail str
+type Error struct {
+	Code       Code
+	RetryAfter time.Duration // a hint, 0 when there is none; milliseconds on the wire
+	Topic      string        // the first 255 bytes are sent
+	TopicID    [16]byte
+	Partition  int32 // -1 when the subject has none
+	ProducerID batchfmt.ProducerID
+	Sequence   int64  // -1 when the subject has none
+	Expected   int64  // what was expected instead, by the meaning of the code; -1 when it has none
+	Detail     string // at most 2 KiB are sent
+}
+
+// Errorf makes an Error without a subject; the caller fills in what there is of one.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Partition: -1, Sequence: -1, Expected: -1, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Code.String())
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	} else {
+		b.WriteString(": " + e.Code.Info().Text)
+	}
+	if e.Topic != "" {
+		fmt.Fprintf(&b, " (topic %q", e.Topic)
+		if e.Partition >= 0 {
+			fmt.Fprintf(&b, ", partition %d", e.Partition)
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// Kind is KindError.
+func (*Error) Kind() Kind { return KindError }
+
+func (e *Error) appendPayload(b []byte) []byte {
+	b = appendU16(b, uint16(e.Code))
+	b = appendMillis(b, e.RetryAfter)
+	b = appendText(b, e.Topic, maxName) // may be what the peer asked for, which has no limit
+	b = append(b, e.TopicID[:]...)
+	b = appendI32(b, e.Partition)
+	b = appendU64(b, uint64(e.ProducerID))
+	b = appendI64(b, e.Sequence)
+	b = appendI64(b, e.Expected)
+	return appendText(b, e.Detail, maxDetail)
+}
+
+func (e *Error) decode(c *cursor) {
+	e.Code = c.code("code")
+	e.RetryAfter = c.millis("retry after")
+	e.Topic = c.str("topic", maxName)
+	e.TopicID = c.id("topic id")
+	e.Partition = c.i32("partition")
+	e.ProducerID = batchfmt.ProducerID(c.u64("producer id"))
+	e.Sequence = c.i64("sequence")
+	e.Expected = c.i64("expected")
+	e.Detail = c.str("detail", maxDetail)
+}

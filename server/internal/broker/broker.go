@@ -1,0 +1,246 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/buffers"
+	"github.com/quoin-io/quoin/server/internal/catalog"
+	"github.com/quoin-io/quoin/server/internal/partition"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/seglog"
+	"github.com/quoin-io/quoin/server/internal/vfs"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// Memory for frames, over all connections.
+const (
+	inBudget  = 256 << 20 // batches between their arrival and the log
+	outBudget = 128 << 20 // batches on their way to readers
+)
+
+// openAtOnce is how many partitions are recovered at the same time.
+const openAtOnce = 16
+
+// Config is what a broker is made of. Data, FS, Now and Log are required.
+type Config struct {
+	Data      string // directory
+	FS        vfs.FS // holds the partitions; the catalog is always with the operating system
+	Now       func() time.Time
+	Log       *slog.Logger
+	Segments  seglog.Config
+	Producers producerstate.Limits
+}
+
+// A Broker is open from Open to Close or Abandon. Its methods may be called from any
+// goroutine.
+type Broker struct {
+	cfg     Config
+	catalog *catalog.Catalog
+	in, out *buffers.Pool
+
+	// admin is held while a topic is made or deleted, so that what the catalog says and
+	// what is open change together. It is taken before mu.
+	admin sync.Mutex
+	mu    struct {
+		sync.RWMutex
+		topics map[catalog.TopicID]*topic
+	}
+	grants struct {
+		sync.Mutex
+		held map[batchfmt.ProducerID]*held
+	}
+}
+
+// A topic is one that is open.
+type topic struct {
+	catalog.Topic
+	maxBatch   atomic.Int64
+	partitions []*partition.Partition
+}
+
+// Open opens the catalog, finishes what a crash left half done, and recovers every
+// partition.
+func Open(cfg Config) (*Broker, error) {
+	cat, err := catalog.Open(cfg.Data, catalog.Options{Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{cfg: cfg, catalog: cat, in: buffers.NewPool(inBudget), out: buffers.NewPool(outBudget)}
+	b.mu.topics = make(map[catalog.TopicID]*topic)
+	b.grants.held = make(map[batchfmt.ProducerID]*held)
+	if err := errors.Join(b.checkCatalog(), b.finishDeletes()); err != nil {
+		return nil, errors.Join(err, cat.Close())
+	}
+	if err := b.openTopics(); err != nil {
+		b.Abandon()
+		return nil, err
+	}
+	return b, nil
+}
+
+// ErrCatalogLost says that there are logs and no catalog that knows them.
+var ErrCatalogLost = errors.New("the catalog is missing although there are topics: restore it from a backup, " +
+	"as a new one would give producer ids a second time")
+
+// checkCatalog refuses to go on with a new catalog beside old logs.
+func (b *Broker) checkCatalog() error {
+	if !b.catalog.Created() {
+		return nil
+	}
+	names, err := b.cfg.FS.List(filepath.Join(b.cfg.Data, "topics"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	// The next start must not find a catalog and take it for the right one.
+	return errors.Join(ErrCatalogLost, os.Remove(filepath.Join(b.cfg.Data, catalog.FileName)))
+}
+
+func (b *Broker) finishDeletes() error {
+	pending, err := b.catalog.PendingDeletes()
+	if err != nil {
+		return err
+	}
+	for _, t := range pending {
+		if err := b.removeTopic(t.ID); err != nil {
+			return fmt.Errorf("finish deletion of topic %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (b *Broker) openTopics() error {
+	for _, t := range b.catalog.Topics() {
+		open, err := b.openTopic(t)
+		if err != nil {
+			return err
+		}
+		b.mu.topics[t.ID] = open
+	}
+	return nil
+}
+
+// openTopic opens all partitions of t, or none.
+func (b *Broker) openTopic(t catalog.Topic) (*topic, error) {
+	open := &topic{Topic: t, partitions: make([]*partition.Partition, t.Partitions)}
+	open.maxBatch.Store(int64(t.Config.MaxBatchBytes))
+	var g errgroup.Group
+	g.SetLimit(openAtOnce)
+	for n := range t.Partitions {
+		g.Go(func() error {
+			p, err := b.openPartition(open, n)
+			open.partitions[n] = p
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, errors.Join(err, open.close(wire.Errorf(wire.CodeShutdown, "the topic could not be opened")))
+	}
+	return open, nil
+}
+
+func (b *Broker) openPartition(t *topic, n int32) (*partition.Partition, error) {
+	return partition.Open(partition.Config{
+		Topic: t.Name, TopicID: t.ID, Number: n,
+		FS: b.cfg.FS, Dir: filepath.Join(b.topicDir(t.ID), fmt.Sprint(n)),
+		Log: b.cfg.Segments, Producers: b.cfg.Producers, MaxBatchBytes: &t.maxBatch,
+		NextTerm: func(after batchfmt.Term) (batchfmt.Term, error) {
+			return b.catalog.NextTerm(t.ID, n, after)
+		},
+		Now: b.cfg.Now, Logger: b.cfg.Log,
+	})
+}
+
+func (b *Broker) topicDir(id catalog.TopicID) string {
+	return filepath.Join(b.cfg.Data, "topics", id.String())
+}
+
+// close closes all partitions that are open.
+func (t *topic) close(why *wire.Error) error {
+	errs := make([]error, len(t.partitions))
+	var g errgroup.Group
+	g.SetLimit(openAtOnce)
+	for i, p := range t.partitions {
+		if p != nil {
+			reason := *why
+			g.Go(func() error { errs[i] = p.Close(&reason); return nil })
+		}
+	}
+	g.Wait()
+	return errors.Join(errs...)
+}
+
+// Close closes every partition, with all that is appended synced and answered, and then
+// the catalog.
+func (b *Broker) Close() error {
+	var errs []error
+	for _, t := range b.takeAll() {
+		errs = append(errs, t.close(wire.Errorf(wire.CodeShutdown, "the server is shutting down")))
+	}
+	return errors.Join(append(errs, b.catalog.Close())...)
+}
+
+// Abandon stops everything as a crash would: nothing more is written.
+func (b *Broker) Abandon() {
+	for _, t := range b.takeAll() {
+		for _, p := range t.partitions {
+			if p != nil {
+				p.Abandon()
+			}
+		}
+	}
+	b.catalog.Close()
+}
+
+func (b *Broker) takeAll() map[catalog.TopicID]*topic {
+	b.admin.Lock()
+	defer b.admin.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.mu.topics
+	b.mu.topics = make(map[catalog.TopicID]*topic)
+	return all
+}
+
+// ClusterID names the data directory, for ever.
+func (b *Broker) ClusterID() [16]byte { return b.catalog.Incarnation() }
+
+// Incarnation is +1 at every start.
+func (b *Broker) Incarnation() uint64 { return b.catalog.Starts() }
+
+// In is the memory for batches that come in.
+func (b *Broker) In() *buffers.Pool { return b.in }
+
+// Out is the memory for batches that go to readers.
+func (b *Broker) Out() *buffers.Pool { return b.out }
+
+// Partition finds an open partition.
+func (b *Broker) Partition(id [16]byte, n int32) (*partition.Partition, *wire.Error) {
+	b.mu.RLock()
+	t := b.mu.topics[id]
+	b.mu.RUnlock()
+	var e *wire.Error
+	switch {
+	case t == nil:
+		e = wire.Errorf(wire.CodeUnknownTopicID, "no topic has the id %v", catalog.TopicID(id))
+	case n < 0 || int(n) >= len(t.partitions):
+		e = wire.Errorf(wire.CodeUnknownPartition, "topic %q has no partition %d, it has %d", t.Name, n, len(t.partitions))
+	default:
+		return t.partitions[n], nil
+	}
+	e.TopicID, e.Partition = id, n
+	return nil, e
+}

@@ -1,0 +1,18 @@
+// Package partition is the owner of one partition: one goroutine that decides about
+// batches, appends them, moves the producer state with the append, and answers after the
+// sync.
+//
+// Whoever has something for a partition puts it into its queue and goes on. The owner
+// takes all that has queued as one group: it asks producerstate about each batch, stamps
+// those that are accepted, and gives them to the log in one append. If that fails, the
+// group and everything that was decided on top of it are undone. A second goroutine, the
+// syncer, makes what was appended durable; while it is at it the owner appends the next
+// groups, and one sync then covers all of them. What is not durable is shown to nobody:
+// neither to readers nor to retries.
+//
+// The owner never waits: not for the disk's sync, not for a look-up in the log, not for
+// a client that does not take its answers.
+//
+// The nouns: a [Grant] is the right to write under a producer id, an [Opening] is one
+// stream's hold on one lane, a [Sink] takes the results of batches.
+package partition

@@ -1,0 +1,169 @@
+package partition
+
+import (
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// OpenRequest asks for a lane on behalf of a stream.
+type OpenRequest struct {
+	Grant *Grant
+	Epoch batchfmt.Epoch // under which the producer seals
+	Acked *wire.LanePoint
+	Sent  *batchfmt.Seq
+	Fresh bool
+	// Reply is called once and must not block: with where the lane stands, or with a
+	// refusal. Only after the former are batches of the lane taken.
+	Reply func(*wire.LaneOpened, *wire.Error)
+}
+
+// parked is work that waits until the durable end has come far enough.
+type parked struct {
+	until batchfmt.Offset
+	act   func(failure *wire.Error)
+}
+
+// OpenLane opens a lane. Older openings of it lose their right at once; what they have
+// appended is made durable before the answer. The opening is what batches of the lane
+// come with; CloseLane ends it.
+func (p *Partition) OpenLane(r OpenRequest) *Opening {
+	o := &Opening{grant: r.Grant}
+	if closed := p.do(func() { p.openLane(r, o) }); closed != nil {
+		r.Reply(nil, closed)
+	}
+	return o
+}
+
+// CloseLane says that the opening's stream has ended, whether the lane was opened or not.
+func (p *Partition) CloseLane(o *Opening) {
+	p.do(func() { p.owner.state.Released(o.grant.ID, o.number) })
+}
+
+// Quiesce waits until nothing of a producer is between its decision and its sync. The
+// caller has revoked the producer's grant before, so nothing new can come.
+func (p *Partition) Quiesce(pid batchfmt.ProducerID) <-chan *wire.Error {
+	done := make(chan *wire.Error, 1)
+	closed := p.do(func() {
+		p.park(p.owner.state.Lane(pid).PendingEnd(), func(failure *wire.Error) { done <- failure })
+	})
+	if closed != nil {
+		done <- nil // a partition that is closed has nothing in flight
+	}
+	return done
+}
+
+func (p *Partition) openLane(r OpenRequest, opening *Opening) {
+	o := &p.owner
+	id := r.Grant.ID
+	if !opening.right().Holds || r.Epoch != opening.right().CurrentEpoch {
+		// Before anything moves: who has no right must not take the lane from who has.
+		v := producerstate.Open(opening.right(), nil, producerstate.OpenRequest{Epoch: r.Epoch}, p.evidence(producerstate.Finding{}))
+		r.Reply(nil, p.laneSubject(openRefusal(v), id))
+		return
+	}
+	if o.state.AtLimit(id) {
+		e := wire.Errorf(wire.CodeProducerLimitReached, "the partition holds %d producers, its limit is %d",
+			o.state.Len(), o.state.Limits().MaxLanes)
+		e.Expected = int64(o.state.Limits().MaxLanes)
+		r.Reply(nil, p.laneSubject(e, id))
+		return
+	}
+	opening.number = o.state.Opened(id)
+	p.answerOpening(r, opening, producerstate.Finding{})
+}
+
+// answerOpening asks how to answer, again and again until nothing is missing.
+func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producerstate.Finding) {
+	o := &p.owner
+	id := r.Grant.ID
+	req := producerstate.OpenRequest{Epoch: r.Epoch, Sent: r.Sent, Fresh: r.Fresh}
+	if r.Acked != nil {
+		req.Acked = &producerstate.Acked{Seq: r.Acked.Sequence, Offset: r.Acked.Offset, Digest: r.Acked.Digest}
+	}
+	v := producerstate.Open(opening.right(), o.state.Lane(id), req, p.evidence(f))
+	refuse := func(e *wire.Error) {
+		o.state.Released(id, opening.number)
+		r.Reply(nil, p.laneSubject(e, id))
+	}
+	switch v.Kind {
+	case producerstate.Opened:
+		r.Reply(&wire.LaneOpened{
+			LastSequence: v.Last, LastOffset: v.LastOffset, LastDigest: v.Digest,
+			LogStart: p.LogStart(), MaxBatchBytes: uint32(p.cfg.MaxBatchBytes.Load()), Position: v.Position,
+		}, nil)
+	case producerstate.OpenWait:
+		p.park(v.Until, func(failure *wire.Error) {
+			if failure != nil {
+				refuse(failure)
+				return
+			}
+			p.answerOpening(r, opening, f)
+		})
+	case producerstate.OpenLookUp:
+		started := p.search(id, v.LookUp, v.LookUp, func(f producerstate.Finding, err error) {
+			if err != nil {
+				refuse(wire.Errorf(wire.CodeStorageError, "%v", err))
+				return
+			}
+			p.answerOpening(r, opening, f)
+		})
+		if !started {
+			refuse(wire.Errorf(wire.CodeThrottled, "too many look-ups in this partition"))
+		}
+	default:
+		refuse(openRefusal(v))
+	}
+}
+
+func openRefusal(v producerstate.OpenVerdict) *wire.Error {
+	code := wire.CodeInternal
+	expected := int64(-1)
+	switch v.Kind {
+	case producerstate.OpenInvalidEpoch:
+		code, expected = wire.CodeInvalidProducerEpoch, int64(v.Epoch)
+	case producerstate.OpenDataLoss:
+		code, expected = wire.CodeDataLoss, int64(v.Expected)
+	case producerstate.OpenCloned:
+		code, expected = wire.CodeProducerCloned, int64(v.Expected)
+	case producerstate.OpenUnknownProducer:
+		code = wire.CodeUnknownProducerID
+	}
+	e := wire.Errorf(code, "%v", v)
+	e.Expected, e.Sequence = expected, int64(v.Last)
+	return e
+}
+
+func (p *Partition) laneSubject(e *wire.Error, id batchfmt.ProducerID) *wire.Error {
+	e.ProducerID = id
+	return p.subject(e)
+}
+
+// park runs act when the durable end has reached until, or with why it never will.
+func (p *Partition) park(until batchfmt.Offset, act func(*wire.Error)) {
+	o := &p.owner
+	switch {
+	case until <= o.durable:
+		act(nil)
+	case o.failure != nil:
+		act(p.subject(wire.Errorf(wire.CodeDurabilityUnknown, "%s", o.failure.Detail)))
+	default:
+		o.parked = append(o.parked, parked{until: until, act: act})
+	}
+}
+
+func (p *Partition) unpark() {
+	waiting := p.owner.parked
+	p.owner.parked = nil
+	for _, w := range waiting {
+		p.park(w.until, w.act)
+	}
+}
+
+func (p *Partition) failParked(why *wire.Error) {
+	waiting := p.owner.parked
+	p.owner.parked = nil
+	for _, w := range waiting {
+		w.act(why)
+	}
+}

@@ -1,0 +1,317 @@
+package partition
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/seglog"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// owner is the state of the owner's goroutine.
+type owner struct {
+	state    *producerstate.State
+	term     batchfmt.Term
+	end      batchfmt.Offset // of the log, what is not durable included
+	durable  batchfmt.Offset
+	lastTime int64       // append time of the last batch, Unix milliseconds
+	failure  *wire.Error // set when the partition takes no writes any more
+
+	group   group
+	waiters []waiter // in the order of their appends, but for attached ones
+	syncing bool
+	taken   []command // the queue's items, one buffer reused for all groups
+
+	lookUps map[batchfmt.ProducerID]*lookUp
+	parked  []parked // openings that wait for the durable end
+
+	unsaved  int // bytes of batches since the last snapshot was taken
+	snapshot *pendingSnapshot
+	saving   bool // a snapshot is being written
+}
+
+// A group is what goes down in one append, with all answers that depend on it.
+type group struct {
+	batches []batchfmt.Batch
+	bytes   int
+	next    batchfmt.Offset // behind the last batch
+	entries []entry         // everything decided since the first batch of the group
+}
+
+// An entry is one decided batch of a group.
+type entry struct {
+	produce Produce
+	result  wire.ProduceResult
+	until   batchfmt.Offset // the durable end that the answer waits for; 0 for none
+	decided time.Time
+}
+
+// A waiter is an answer that waits for the sync.
+type waiter struct {
+	sink    Sink
+	result  wire.ProduceResult
+	until   batchfmt.Offset
+	written time.Time
+}
+
+// run is the owner's goroutine. It starts in Open and ends by end, which waits for it.
+func (p *Partition) run() {
+	defer close(p.done)
+	for {
+		select {
+		case <-p.wake:
+			p.work()
+		case d := <-p.synced:
+			p.onSynced(d)
+		case d := <-p.found:
+			p.onFound(d)
+		case mode := <-p.stop:
+			p.shutDown(mode)
+			return
+		}
+	}
+}
+
+// work takes all that has queued and appends it in groups.
+func (p *Partition) work() {
+	o := &p.owner
+	p.queue.Lock()
+	o.taken, p.queue.items = p.queue.items, o.taken[:0]
+	p.queue.Unlock()
+	for i := range o.taken {
+		c := &o.taken[i]
+		if c.act != nil {
+			p.appendGroup() // it must see a state that stands
+			c.act()
+			continue
+		}
+		p.decide(&c.produce)
+		if o.group.bytes >= groupBytes {
+			p.appendGroup()
+		}
+	}
+	clear(o.taken) // the buffers are not ours any more
+	p.appendGroup()
+}
+
+// decide asks about one batch and acts on the verdict, up to the append.
+func (p *Partition) decide(pr *Produce) {
+	o := &p.owner
+	id := producerstate.IdentityOf(pr.Batch)
+	if l := o.lookUps[id.PID]; l != nil {
+		l.held = append(l.held, *pr) // order in the lane: it waits for the one before it
+		return
+	}
+	o.state.Confirm(id.PID, pr.Confirmed)
+	p.act(pr, id, p.verdict(pr, id, producerstate.Finding{}))
+}
+
+func (p *Partition) verdict(pr *Produce, id producerstate.Identity, f producerstate.Finding) producerstate.Verdict {
+	o := &p.owner
+	if planted.DedupOff {
+		return producerstate.Verdict{Kind: producerstate.Accept}
+	}
+	return producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(f))
+}
+
+// evidence is what there is to know besides the lane. Every lane is in memory, as none
+// is ever dropped, so a lane that is not there was looked for.
+func (p *Partition) evidence(f producerstate.Finding) producerstate.Evidence {
+	o := &p.owner
+	return producerstate.Evidence{
+		Durable: o.durable, Loaded: true, Forgotten: o.state.Amnesiac(), LogEnd: o.end, LookedUp: f,
+	}
+}
+
+func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.Verdict) {
+	switch v.Kind {
+	case producerstate.Accept:
+		p.accept(pr, id)
+	case producerstate.LookUp:
+		p.lookUp(pr, id)
+	case producerstate.Attach:
+		if p.owner.failure != nil {
+			p.answer(pr, id, refusal(wire.CodeDurabilityUnknown, "the batch was appended, and then the sync failed"))
+			return
+		}
+		r := stored(id, v.Offset)
+		r.Duplicate, r.Verified = true, true
+		p.enter(entry{produce: *pr, result: r, until: v.Offset + batchfmt.Offset(id.Last-id.Base) + 1})
+	case producerstate.Duplicate:
+		r := stored(id, v.Offset)
+		r.Duplicate, r.Verified = true, v.Verified
+		p.answer(pr, id, r)
+	default:
+		p.answer(pr, id, refused(v))
+	}
+}
+
+// accept lets a new batch into the group, after the checks that only new batches meet.
+func (p *Partition) accept(pr *Produce, id producerstate.Identity) {
+	o := &p.owner
+	limit := p.cfg.MaxBatchBytes.Load()
+	switch {
+	case o.failure != nil:
+		p.answer(pr, id, refusal(wire.CodePartitionStopped, o.failure.Detail))
+		return
+	case pr.Unfit != nil:
+		p.answer(pr, id, refusal(pr.Unfit.Code, pr.Unfit.Detail))
+		return
+	case int64(pr.Batch.Size()) > limit:
+		r := refusal(wire.CodeMessageTooLarge, "")
+		r.Expected = limit
+		p.answer(pr, id, r)
+		return
+	}
+	g := &o.group
+	if len(g.batches) == 0 {
+		o.state.Begin()
+		g.next = o.end
+	}
+	o.lastTime = max(o.lastTime, p.cfg.Now().UnixMilli())
+	pr.Batch.Stamp(batchfmt.Stamp{BaseOffset: g.next, AppendTime: o.lastTime, Term: o.term, Durable: o.durable})
+	o.state.Apply(id, g.next, pr.Batch.Position())
+	r := stored(id, g.next)
+	r.AppendTime = o.lastTime
+	g.next = pr.Batch.NextOffset()
+	g.batches = append(g.batches, pr.Batch)
+	g.bytes += pr.Batch.Size()
+	p.enter(entry{produce: *pr, result: r, until: g.next})
+}
+
+// answer gives an answer that needs no sync: at once, or with the group if it was decided
+// on top of one that is not yet written.
+func (p *Partition) answer(pr *Produce, id producerstate.Identity, r wire.ProduceResult) {
+	r.BaseSequence = id.Base
+	p.enter(entry{produce: *pr, result: r})
+}
+
+func (p *Partition) enter(e entry) {
+	g := &p.owner.group
+	e.decided = time.Now()
+	if len(g.batches) == 0 {
+		p.settle(&e, e.decided)
+		return
+	}
+	g.entries = append(g.entries, e)
+}
+
+// settle gives the answer, or lets it wait for the sync; the batch's memory is free.
+func (p *Partition) settle(e *entry, written time.Time) {
+	e.produce.Buffer.Release()
+	e.result.Timings.Queue = e.decided.Sub(e.produce.Arrived)
+	e.result.Timings.Append = written.Sub(e.decided)
+	if e.until <= p.owner.durable || planted.EarlyAck {
+		e.produce.Sink.Result(e.result)
+		return
+	}
+	p.owner.waiters = append(p.owner.waiters, waiter{sink: e.produce.Sink, result: e.result, until: e.until, written: written})
+}
+
+// appendGroup writes the group, or undoes it.
+func (p *Partition) appendGroup() {
+	o := &p.owner
+	g := &o.group
+	if len(g.batches) == 0 {
+		return
+	}
+	err := p.log.Append(g.batches)
+	if err != nil {
+		p.undoGroup(err)
+	} else {
+		o.state.Commit()
+		o.end = g.next
+		o.unsaved += g.bytes
+		written := time.Now()
+		for i := range g.entries {
+			p.settle(&g.entries[i], written)
+		}
+		p.startSync()
+	}
+	clear(g.batches)
+	clear(g.entries)
+	g.batches, g.entries, g.bytes = g.batches[:0], g.entries[:0], 0
+}
+
+// undoGroup takes back the group and everything that was decided on top of it: all get
+// the same answer, which says that nothing happened.
+func (p *Partition) undoGroup(err error) {
+	o := &p.owner
+	if planted.EarlyState {
+		o.state.Commit()
+	}
+	o.state.Rollback()
+	failure := storageError(err)
+	p.cfg.Logger.Error("append failed and was undone", "topic", p.cfg.Topic, "partition", p.cfg.Number,
+		"batches", len(o.group.batches), "error", err)
+	for i := range o.group.entries {
+		e := &o.group.entries[i]
+		r := refusal(failure.Code, failure.Detail)
+		r.BaseSequence = e.result.BaseSequence
+		e.produce.Buffer.Release()
+		e.produce.Sink.Result(r)
+	}
+	if errors.Is(err, seglog.ErrBroken) {
+		p.fail(err)
+	}
+}
+
+// fail stops the partition: only a restart, which reads what the disk has, can tell what
+// is true.
+func (p *Partition) fail(err error) {
+	o := &p.owner
+	if o.failure != nil {
+		return
+	}
+	o.failure = p.subject(wire.Errorf(wire.CodePartitionStopped, "%v", err))
+	p.failed.Store(true)
+	p.cfg.Logger.Error("partition stopped, restart the server", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
+	for i := range o.waiters {
+		w := &o.waiters[i]
+		r := refusal(wire.CodeDurabilityUnknown, err.Error())
+		r.BaseSequence = w.result.BaseSequence
+		w.sink.Result(r)
+	}
+	o.waiters = nil
+	p.failParked(wire.Errorf(wire.CodeDurabilityUnknown, "%v", err))
+}
+
+// stored is the result of a batch that stands at base.
+func stored(id producerstate.Identity, base batchfmt.Offset) wire.ProduceResult {
+	return wire.ProduceResult{
+		BaseSequence: id.Base, Code: wire.CodeOK, BaseOffset: base, Expected: -1, PersistedThrough: id.Last,
+	}
+}
+
+func refusal(code wire.Code, detail string) wire.ProduceResult {
+	return wire.ProduceResult{Code: code, Detail: detail, BaseOffset: -1, Expected: -1, PersistedThrough: -1}
+}
+
+// refused turns a verdict that appends nothing into its result.
+func refused(v producerstate.Verdict) wire.ProduceResult {
+	r := refusal(wire.CodeInternal, v.String())
+	switch v.Kind {
+	case producerstate.Gap:
+		r.Code, r.Expected = wire.CodeOutOfOrder, int64(v.Expected)
+	case producerstate.Conflict:
+		r.Code = wire.CodeSequenceConflict
+	case producerstate.Fenced:
+		r.Code, r.Expected = wire.CodeInvalidProducerEpoch, int64(v.Epoch)
+		switch v.Fate {
+		case producerstate.FateStored:
+			r.BaseOffset = v.Offset
+		case producerstate.FateNever:
+			r.NotStored = true
+		}
+	case producerstate.Damaged, producerstate.Invalid:
+		r.Code = wire.CodeCorruptBatch
+	case producerstate.UnknownOutcome:
+		r.Code = wire.CodeUnknownOutcome
+	case producerstate.UnknownProducer:
+		r.Code = wire.CodeUnknownProducerID
+	}
+	return r
+}

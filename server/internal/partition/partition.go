@@ -1,0 +1,347 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/buffers"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/seglog"
+	"github.com/quoin-io/quoin/server/internal/vfs"
+	"github.com/quoin-io/quoin/wire"
+)
+
+const (
+	// maxQueued bounds the batches that wait for the owner. Their bytes are bounded by
+	// the budget for frames.
+	maxQueued = 4096
+	// groupBytes bounds what goes down in one append.
+	groupBytes = 4 << 20
+	// maxLookUps bounds the searches in the log that run at once for this partition.
+	maxLookUps = 4
+)
+
+// Config is what a partition is made of.
+type Config struct {
+	Topic     string // name, for people
+	TopicID   [16]byte
+	Number    int32
+	FS        vfs.FS
+	Dir       string
+	Log       seglog.Config
+	Producers producerstate.Limits
+	// MaxBatchBytes bounds new batches. It is read at each.
+	MaxBatchBytes *atomic.Int64
+	// NextTerm gives the term of this owner; it is above the one given.
+	NextTerm func(after batchfmt.Term) (batchfmt.Term, error)
+	Now      func() time.Time // wall clock
+	Logger   *slog.Logger
+}
+
+// A Partition is open from Open to Close. Its methods may be called from any goroutine.
+type Partition struct {
+	cfg   Config
+	log   *seglog.Log
+	owner owner // touched by the owner's goroutine only
+
+	queue struct {
+		sync.Mutex
+		items  []command
+		closed *wire.Error // set when nothing is taken any more
+	}
+	wake    chan struct{} // capacity 1: the queue is not empty
+	sync    chan struct{} // capacity 1: there is something to sync
+	synced  chan syncDone // from the syncer; capacity 1
+	found   chan lookUpDone
+	stop    chan stopMode // capacity 1
+	done    chan struct{} // the owner has ended
+	helpers sync.WaitGroup
+
+	durable atomic.Int64 // the durable end, what readers see
+	failed  atomic.Bool  // takes no writes any more
+
+	readers struct {
+		sync.Mutex
+		moved chan struct{} // closed when the durable end moves; nil when nobody waits
+		gone  *wire.Error
+	}
+}
+
+type stopMode uint8
+
+const (
+	stopClean   stopMode = iota // sync, answer, save
+	stopAbandon                 // as a crash would
+)
+
+// A command is work for the owner: a batch, or anything else as a function.
+type command struct {
+	produce Produce
+	act     func()
+}
+
+// A Grant is the right of one instance to write under a producer id. It is shared by all
+// lanes of the instance and taken away as one.
+type Grant struct {
+	ID      batchfmt.ProducerID
+	Epoch   batchfmt.Epoch // when the grant was made
+	revoked atomic.Bool
+	current atomic.Uint32 // the producer's epoch by now
+}
+
+// NewGrant makes the grant of the present holder.
+func NewGrant(id batchfmt.ProducerID, epoch batchfmt.Epoch) *Grant {
+	g := &Grant{ID: id, Epoch: epoch}
+	g.current.Store(uint32(epoch))
+	return g
+}
+
+// Revoke takes the right away: a newer instance holds the id, with epoch current.
+func (g *Grant) Revoke(current batchfmt.Epoch) {
+	g.current.Store(uint32(current))
+	g.revoked.Store(true)
+}
+
+// Holds reports whether the grant was not revoked.
+func (g *Grant) Holds() bool { return !g.revoked.Load() }
+
+// An Opening is a stream's hold on a lane. A newer opening of the same lane ends it.
+type Opening struct {
+	grant  *Grant
+	number uint64 // the owner's; 0 before the owner has seen it
+}
+
+// ProducerID is the id that batches of the lane must be sealed for.
+func (o *Opening) ProducerID() batchfmt.ProducerID { return o.grant.ID }
+
+func (o *Opening) right() producerstate.Right {
+	return producerstate.Right{
+		Holds: o.grant.Holds(), Opening: o.number, CurrentEpoch: batchfmt.Epoch(o.grant.current.Load()),
+	}
+}
+
+// A Sink takes the result of a batch. It must not block; the lane number is its to fill.
+type Sink interface {
+	Result(r wire.ProduceResult)
+}
+
+// Produce is a batch on its way to the owner. Its bytes were verified.
+type Produce struct {
+	Opening   *Opening
+	Batch     batchfmt.Batch
+	Buffer    *buffers.Buffer // holds Batch; released by the partition
+	Sink      Sink
+	Arrived   time.Time
+	Confirmed batchfmt.Seq
+	Unfit     *wire.Error // why it must not be appended; a retry is answered all the same
+}
+
+// Open recovers the partition's log and producers and starts its owner.
+func Open(cfg Config) (*Partition, error) {
+	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
+	if err != nil {
+		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
+	}
+	p := &Partition{
+		cfg: cfg, log: log,
+		wake: make(chan struct{}, 1), sync: make(chan struct{}, 1), synced: make(chan syncDone, 1),
+		found: make(chan lookUpDone, maxLookUps), stop: make(chan stopMode, 1), done: make(chan struct{}),
+	}
+	if recovery.Cut != nil {
+		cfg.Logger.Warn("log tail was cut", "topic", cfg.Topic, "partition", cfg.Number, "cut", recovery.Cut)
+	}
+	if err := p.recover(recovery); err != nil {
+		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), log.Close())
+	}
+	p.helpers.Add(1)
+	go p.runSyncer()
+	go p.run()
+	return p, nil
+}
+
+func (p *Partition) recover(r seglog.Recovery) error {
+	state, err := recoverState(p.cfg, p.log)
+	if err != nil {
+		return err
+	}
+	term, err := p.cfg.NextTerm(r.LastTerm)
+	if err != nil {
+		return fmt.Errorf("next term: %w", err)
+	}
+	p.owner = owner{
+		state: state, term: term, end: r.End, durable: r.End, lastTime: r.MaxAppendTime,
+		lookUps: make(map[batchfmt.ProducerID]*lookUp),
+	}
+	p.durable.Store(int64(r.End))
+	return nil
+}
+
+// Produce puts a batch into the queue. When the queue is full or closed it says so and
+// keeps nothing.
+func (p *Partition) Produce(pr Produce) *wire.Error {
+	p.queue.Lock()
+	switch {
+	case p.queue.closed != nil:
+		defer p.queue.Unlock()
+		return p.queue.closed
+	case len(p.queue.items) >= maxQueued:
+		p.queue.Unlock()
+		return p.subject(wire.Errorf(wire.CodeThrottled, "the partition's queue is full"))
+	}
+	p.queue.items = append(p.queue.items, command{produce: pr})
+	p.queue.Unlock()
+	p.signal()
+	return nil
+}
+
+// do lets the owner run act. It reports why not when the partition is closed.
+func (p *Partition) do(act func()) *wire.Error {
+	p.queue.Lock()
+	if closed := p.queue.closed; closed != nil {
+		p.queue.Unlock()
+		return closed
+	}
+	p.queue.items = append(p.queue.items, command{act: act})
+	p.queue.Unlock()
+	p.signal()
+	return nil
+}
+
+func (p *Partition) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// HighWatermark is the durable end: the offset that the next record to become readable
+// will have.
+func (p *Partition) HighWatermark() batchfmt.Offset { return batchfmt.Offset(p.durable.Load()) }
+
+// LogStart is the offset of the first record that is there.
+func (p *Partition) LogStart() batchfmt.Offset { return p.log.Start() }
+
+// Failed reports whether the partition takes no writes any more.
+func (p *Partition) Failed() bool { return p.failed.Load() }
+
+// Moved returns a channel that is closed when the durable end moves or the partition
+// goes. Take it before looking at HighWatermark.
+func (p *Partition) Moved() <-chan struct{} {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	if p.readers.moved == nil {
+		p.readers.moved = make(chan struct{})
+		if p.readers.gone != nil {
+			close(p.readers.moved)
+		}
+	}
+	return p.readers.moved
+}
+
+// Gone is why nothing more will come; nil while the partition is open.
+func (p *Partition) Gone() *wire.Error {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	return p.readers.gone
+}
+
+func (p *Partition) wakeReaders(gone *wire.Error) {
+	p.readers.Lock()
+	defer p.readers.Unlock()
+	if gone != nil && p.readers.gone == nil {
+		p.readers.gone = gone
+	}
+	if p.readers.moved != nil && p.readers.moved != closedChan {
+		close(p.readers.moved)
+	}
+	p.readers.moved = nil
+	if p.readers.gone != nil {
+		p.readers.moved = closedChan
+	}
+}
+
+// closedChan is what readers of a partition that has gone wait on.
+var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Read appends whole batches to dst, from the one that holds offset from and below the
+// durable end, about maxBytes of them and at least one. It returns the offset that
+// follows them.
+func (p *Partition) Read(dst []byte, from batchfmt.Offset, maxBytes int) ([]byte, batchfmt.Offset, *wire.Error) {
+	out, next, err := p.log.Read(dst, from, p.HighWatermark(), maxBytes)
+	if err == nil {
+		return out, next, nil
+	}
+	return dst, from, p.readError(from, err)
+}
+
+func (p *Partition) readError(from batchfmt.Offset, err error) *wire.Error {
+	var corrupt *seglog.CorruptError
+	var e *wire.Error
+	switch {
+	case errors.As(err, &corrupt):
+		e = wire.Errorf(wire.CodeCorruptBatch, "%v", err)
+		if corrupt.Next > 0 {
+			e.Expected = int64(corrupt.Next)
+		}
+		p.cfg.Logger.Error("read failed", "topic", p.cfg.Topic, "partition", p.cfg.Number, "offset", from, "error", err)
+	case errors.Is(err, seglog.ErrOutOfRange):
+		e = wire.Errorf(wire.CodeOffsetOutOfRange, "offset %d is outside of %d to %d", from, p.LogStart(), p.HighWatermark())
+	case errors.Is(err, seglog.ErrClosed):
+		if gone := p.Gone(); gone != nil {
+			return gone
+		}
+		e = wire.Errorf(wire.CodeShutdown, "the partition is closed")
+	default:
+		e = wire.Errorf(wire.CodeStorageError, "read at offset %d: %v", from, err)
+		p.cfg.Logger.Error("read failed", "topic", p.cfg.Topic, "partition", p.cfg.Number, "offset", from, "error", err)
+	}
+	return p.subject(e)
+}
+
+// subject fills in the topic and partition of an error.
+func (p *Partition) subject(e *wire.Error) *wire.Error {
+	e.Topic, e.TopicID, e.Partition = p.cfg.Topic, p.cfg.TopicID, p.cfg.Number
+	return e
+}
+
+// Close stops the owner: what is queued is answered with why, what is appended is synced
+// and answered, the producer state is saved. The error is the log's.
+func (p *Partition) Close(why *wire.Error) error { return p.end(why, stopClean) }
+
+// Abandon stops the owner as a crash would: nothing more is written or answered.
+func (p *Partition) Abandon() {
+	p.end(wire.Errorf(wire.CodeShutdown, "crash"), stopAbandon)
+}
+
+func (p *Partition) end(why *wire.Error, mode stopMode) error {
+	p.queue.Lock()
+	first := p.queue.closed == nil
+	if first {
+		p.queue.closed = p.subject(why)
+	}
+	p.queue.Unlock()
+	if first {
+		p.stop <- mode
+	}
+	<-p.done
+	p.helpers.Wait()
+	p.wakeReaders(why)
+	if !first || mode == stopAbandon {
+		return nil
+	}
+	return p.log.Close()
+}
+
+// storageError names a failed append.
+func storageError(err error) *wire.Error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return wire.Errorf(wire.CodeDiskFull, "%v", err)
+	}
+	return wire.Errorf(wire.CodeStorageError, "%v", err)
+}

@@ -1,0 +1,206 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/seglog"
+	"github.com/quoin-io/quoin/server/internal/vfs"
+	"github.com/quoin-io/quoin/wire"
+)
+
+const (
+	// snapshotEvery is how many bytes of batches lie between two snapshots: what has to
+	// be read again after a crash, well under a second of reading.
+	snapshotEvery = 64 << 20
+	// snapshotsKept is how many are kept, in case the newest does not verify.
+	snapshotsKept = 2
+
+	snapshotPrefix = "producers-"
+	snapshotSuffix = ".snap"
+)
+
+// A pendingSnapshot was taken and must not be written before all that it says is durable:
+// else it could know of batches that a crash took away.
+type pendingSnapshot struct {
+	end   batchfmt.Offset
+	bytes []byte
+}
+
+func snapshotName(end batchfmt.Offset) string {
+	return fmt.Sprintf("%s%020d%s", snapshotPrefix, end, snapshotSuffix)
+}
+
+// recoverState rebuilds the producer state: the newest snapshot that verifies and does
+// not reach beyond the log, and the batches behind it.
+func recoverState(cfg Config, log *seglog.Log) (*producerstate.State, error) {
+	state, from, err := loadSnapshot(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	err = log.Scan(from, func(b batchfmt.Batch) error {
+		state.Replay(b)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rebuild producer state: %w", err)
+	}
+	state.SetLimits(cfg.Producers)
+	return state, nil
+}
+
+func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.Offset, error) {
+	names, err := snapshots(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, name := range slices.Backward(names) {
+		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name))
+		switch {
+		case err != nil:
+		case end > log.End():
+			err = fmt.Errorf("it reaches to offset %d, the log ends at %d", end, log.End())
+		case end < log.Start():
+			err = fmt.Errorf("it ends at offset %d, the log starts at %d", end, log.Start())
+		default:
+			return state, end, nil
+		}
+		cfg.Logger.Warn("producer snapshot discarded", "topic", cfg.Topic, "partition", cfg.Number, "file", name, "reason", err)
+	}
+	state := producerstate.New(cfg.Producers)
+	if log.Start() > 0 {
+		state.MarkAmnesiac()
+		cfg.Logger.Error("the partition has lost the history of its producers",
+			"topic", cfg.Topic, "partition", cfg.Number, "log_start", log.Start())
+	}
+	return state, log.Start(), nil
+}
+
+// snapshots lists the snapshot files, oldest first.
+func snapshots(fsys vfs.FS, dir string) ([]string, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list producer snapshots: %w", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, snapshotPrefix) || !strings.HasSuffix(name, snapshotSuffix)
+	}), nil
+}
+
+func readSnapshot(fsys vfs.FS, name string) (*producerstate.State, batchfmt.Offset, error) {
+	size, err := fsys.Stat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if size > producerstate.MaxSnapshotBytes {
+		return nil, 0, fmt.Errorf("%d bytes are over the limit, %d", size, producerstate.MaxSnapshotBytes)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, 0, err
+	}
+	return producerstate.ParseSnapshot(b[:n])
+}
+
+// saveSnapshot takes a snapshot when one is due, and writes the one that was taken when
+// everything in it is durable.
+func (p *Partition) saveSnapshot() {
+	o := &p.owner
+	if o.snapshot == nil && o.unsaved >= snapshotEvery && !o.saving {
+		o.snapshot = &pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, o.end)}
+		o.unsaved = 0
+	}
+	if o.snapshot == nil || o.snapshot.end > o.durable {
+		return
+	}
+	s := o.snapshot
+	o.snapshot, o.saving = nil, true
+	p.helpers.Add(1)
+	go func() { // ends when the file is written; end waits for it
+		defer p.helpers.Done()
+		p.writeSnapshot(s)
+		p.do(func() { p.owner.saving = false })
+	}()
+}
+
+// saveFinalSnapshot makes the next start quick. The owner is the only one left, but for
+// helpers that may still be writing an older snapshot under another name.
+func (p *Partition) saveFinalSnapshot() {
+	o := &p.owner
+	if o.failure != nil || o.unsaved == 0 && o.snapshot == nil {
+		return
+	}
+	p.writeSnapshot(&pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, o.end)})
+}
+
+// writeSnapshot writes a snapshot and removes those that are too old. A failure costs
+// time at the next start and nothing else: the log has it all.
+func (p *Partition) writeSnapshot(s *pendingSnapshot) {
+	err := storeSnapshot(p.cfg.FS, p.cfg.Dir, s)
+	if err != nil {
+		p.cfg.Logger.Warn("producer snapshot not written", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
+	}
+}
+
+func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
+	name := filepath.Join(dir, snapshotName(s.end))
+	temp := name + ".tmp"
+	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(s.bytes, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, fsys.Remove(temp))
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return err
+	}
+	names, err := snapshots(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for len(names) > snapshotsKept {
+		if err := fsys.Remove(filepath.Join(dir, names[0])); err != nil {
+			return err
+		}
+		names = names[1:]
+	}
+	return nil
+}
+
+// Describe is what there is to say of the partition to people.
+func (p *Partition) Describe() wire.PartitionInfo {
+	info := wire.PartitionInfo{LogStart: p.LogStart(), HighWatermark: p.HighWatermark()}
+	for _, s := range p.log.Segments() {
+		info.Bytes += s.Bytes
+	}
+	if p.Failed() {
+		info.Code = wire.CodePartitionStopped
+	}
+	return info
+}

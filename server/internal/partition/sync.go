@@ -1,0 +1,109 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// syncDone is what the syncer tells the owner.
+type syncDone struct {
+	end batchfmt.Offset
+	at  time.Time
+	err error
+}
+
+// runSyncer is the syncer's goroutine. It starts in Open and ends when the owner closes
+// p.sync. One sync covers everything that was appended before it began.
+func (p *Partition) runSyncer() {
+	defer p.helpers.Done()
+	for range p.sync {
+		end, err := p.log.Sync()
+		p.synced <- syncDone{end: end, at: time.Now(), err: err}
+	}
+}
+
+// startSync lets the syncer go on if it is idle and there is something to sync.
+func (p *Partition) startSync() {
+	o := &p.owner
+	if o.syncing || o.failure != nil || o.end <= o.durable {
+		return
+	}
+	o.syncing = true
+	p.sync <- struct{}{} // never blocks: the syncer is idle and the capacity is 1
+}
+
+func (p *Partition) onSynced(d syncDone) {
+	o := &p.owner
+	o.syncing = false
+	if d.err != nil {
+		p.fail(d.err)
+		return
+	}
+	o.durable = d.end
+	p.durable.Store(int64(d.end))
+	p.answerWaiters(d.at)
+	p.wakeReaders(nil)
+	p.unpark()
+	p.startSync()
+	p.saveSnapshot()
+}
+
+// answerWaiters answers in the order in which the batches were decided. An attached
+// waiter may stand behind one that needs more; it then waits a sync longer than it must,
+// and order within a lane is kept.
+func (p *Partition) answerWaiters(at time.Time) {
+	o := &p.owner
+	n := 0
+	for n < len(o.waiters) && o.waiters[n].until <= o.durable {
+		w := &o.waiters[n]
+		w.result.Timings.Sync = at.Sub(w.written)
+		w.sink.Result(w.result)
+		n++
+	}
+	left := copy(o.waiters, o.waiters[n:])
+	clear(o.waiters[left:])
+	o.waiters = o.waiters[:left]
+}
+
+// shutDown ends the owner. What is queued is refused; what is appended gets its sync and
+// its answer, unless the partition plays a crash.
+func (p *Partition) shutDown(mode stopMode) {
+	o := &p.owner
+	if mode == stopClean {
+		p.refuseQueued()
+		for o.syncing || (o.failure == nil && o.end > o.durable) {
+			p.startSync()
+			p.onSynced(<-p.synced)
+		}
+		p.failParked(p.queue.closed)
+		p.saveFinalSnapshot()
+	} else if o.syncing {
+		<-p.synced
+	}
+	close(p.sync)
+	p.dropHeld()
+}
+
+func (p *Partition) refuseQueued() {
+	p.queue.Lock()
+	items, why := p.queue.items, p.queue.closed
+	p.queue.items = nil
+	p.queue.Unlock()
+	for i := range items {
+		c := &items[i]
+		if c.act != nil {
+			c.act()
+			continue
+		}
+		p.refuse(&c.produce, why)
+	}
+}
+
+func (p *Partition) refuse(pr *Produce, why *wire.Error) {
+	r := refusal(why.Code, why.Detail)
+	r.BaseSequence = pr.Batch.BaseSequence()
+	pr.Buffer.Release()
+	pr.Sink.Result(r)
+}

@@ -1,0 +1,19 @@
+// Package planted holds bugs that a test build can switch on, so that the tests which
+// promise to catch them can be shown to do so. Only a build with the tag "planted" can,
+// by naming one in the environment; in every other build all of them are constants, false,
+// and the compiler leaves nothing of them behind.
+package planted
+
+// EnvBug names the variable that holds the name of the bug to switch on, in a build with
+// the tag "planted".
+const EnvBug = "QUOIN_PLANTED_BUG"
+
+// The names of the bugs.
+const (
+	// NameDedupOff appends every batch without asking whether it is a retry.
+	NameDedupOff = "dedup-off"
+	// NameEarlyState keeps the producer state that moved with an append which then failed.
+	NameEarlyState = "early-state"
+	// NameEarlyAck answers a batch when it is written, before it is synced.
+	NameEarlyAck = "early-ack"
+)

@@ -1,0 +1,269 @@
+package session
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/buffers"
+	"github.com/quoin-io/quoin/server/internal/partition"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/wire"
+)
+
+const (
+	// maxInFlight is how many batches of a lane may be without a result: as many as the
+	// partition remembers with all that a retry needs.
+	maxInFlight = producerstate.WindowSize
+	// maxLanes bounds the lanes of a connection.
+	maxLanes = 16384
+	// maxLanesPerStream bounds the lanes of a stream; clients spread them over streams.
+	maxLanesPerStream = 1024
+)
+
+// A laneStream is a stream of lanes. Its reader is the goroutine that serves the stream
+// and the only one that touches lanes; its writer is results.run.
+type laneStream struct {
+	s       *session
+	stream  *quic.Stream
+	in      io.Reader
+	lanes   map[uint32]*lane
+	out     *resultWriter
+	records batchfmt.Reader
+}
+
+// A lane is one lane of a stream. It is the sink for the results of its batches.
+type lane struct {
+	num      uint32
+	out      *resultWriter
+	part     *partition.Partition
+	grant    *partition.Grant
+	opening  *partition.Opening
+	open     atomic.Bool // set by the partition's owner
+	inFlight atomic.Int32
+}
+
+// Result takes the result of a batch from the partition's owner. It never blocks.
+func (l *lane) Result(r wire.ProduceResult) {
+	l.inFlight.Add(-1)
+	r.Lane = l.num
+	l.out.result(r)
+	l.out.owe(-1)
+}
+
+func serveLanes(s *session, stream *quic.Stream, r *bufio.Reader, first *wire.OpenLane) {
+	ls := &laneStream{s: s, stream: stream, in: r, lanes: make(map[uint32]*lane)}
+	ls.out = newResultWriter(s, stream)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ls.out.run()
+	}()
+	if s.frameEnd(true, first) {
+		s.cut()
+	}
+	ls.open(first)
+	err := ls.read()
+	for _, l := range ls.lanes {
+		l.part.CloseLane(l.opening)
+		s.l.cfg.Broker.Release(l.grant)
+	}
+	ls.out.finish(err)
+	<-done
+}
+
+// read takes frames until the stream ends. Its error is nil when the client finished.
+func (ls *laneStream) read() error {
+	for {
+		h, err := wire.ReadHeader(ls.in)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := ls.frame(h); err != nil {
+			return err
+		}
+	}
+}
+
+func (ls *laneStream) frame(h wire.Header) error {
+	in := ls.in
+	if at := ls.s.frameStart(true, h.Kind, wire.HeaderSize+h.Size); at >= 0 {
+		in = &cutReader{r: ls.in, left: at - wire.HeaderSize, cut: ls.s.cut}
+	}
+	switch h.Kind {
+	case wire.KindProduce:
+		return ls.produce(in, h)
+	case wire.KindOpenLane:
+		payload, err := wire.ReadPayload(in, h, nil)
+		if err != nil {
+			return err
+		}
+		var m wire.OpenLane
+		if err := wire.DecodeInto(&m, payload); err != nil {
+			return err
+		}
+		if ls.s.frameEnd(true, &m) {
+			ls.s.cut()
+		}
+		ls.open(&m)
+		return nil
+	}
+	return &wire.FrameError{Kind: h.Kind, Field: "kind", Reason: "does not belong on a lane stream"}
+}
+
+// open starts to open a lane; the partition's owner answers when older work of the lane
+// is done.
+func (ls *laneStream) open(m *wire.OpenLane) {
+	refuse := func(e *wire.Error) { ls.out.message(&wire.LaneRefused{Lane: m.Lane, Err: *e}) }
+	if _, taken := ls.lanes[m.Lane]; taken {
+		refuse(wire.Errorf(wire.CodeInvalidLane, "lane %d is open on this stream already", m.Lane))
+		return
+	}
+	if len(ls.lanes) >= maxLanesPerStream {
+		refuse(wire.Errorf(wire.CodeInvalidLane, "the stream has %d lanes already", len(ls.lanes)))
+		return
+	}
+	b := ls.s.l.cfg.Broker
+	part, failure := b.Partition(m.TopicID, m.Partition)
+	if failure != nil {
+		refuse(failure)
+		return
+	}
+	grant, failure := b.Authorize(m, part)
+	if failure != nil {
+		refuse(failure)
+		return
+	}
+	l := &lane{num: m.Lane, out: ls.out, part: part, grant: grant}
+	ls.lanes[m.Lane] = l
+	l.opening = part.OpenLane(partition.OpenRequest{
+		Grant: grant, Epoch: m.Epoch, Acked: m.Acked, Sent: m.Sent, Fresh: m.Fresh,
+		Reply: func(opened *wire.LaneOpened, failure *wire.Error) {
+			if failure != nil {
+				refuse(failure)
+				return
+			}
+			l.open.Store(true)
+			opened.Lane = m.Lane
+			ls.out.message(opened)
+		},
+	})
+}
+
+// produce reads one batch into memory from the budget, checks its bytes and hands it to
+// the partition's owner.
+func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
+	buf := ls.s.l.cfg.Broker.In().Get(h.Size)
+	if buf == nil {
+		return ls.skip(in, h)
+	}
+	if _, err := io.ReadFull(in, buf.B); err != nil {
+		buf.Release()
+		return err
+	}
+	var m wire.Produce
+	if err := wire.DecodeInto(&m, buf.B); err != nil {
+		buf.Release()
+		return err
+	}
+	if ls.s.frameEnd(true, &m) {
+		ls.s.cut()
+	}
+	if failure := ls.submit(&m, buf); failure != nil {
+		ls.refuse(m.Lane, batchfmt.SequenceOf(m.Batch), failure)
+		buf.Release()
+	}
+	return nil
+}
+
+// submit hands the batch over; from then on buf belongs to the partition.
+func (ls *laneStream) submit(m *wire.Produce, buf *buffers.Buffer) *wire.Error {
+	l := ls.lanes[m.Lane]
+	if l == nil {
+		return wire.Errorf(wire.CodeInvalidLane, "the stream has no lane %d", m.Lane)
+	}
+	if !l.open.Load() {
+		return wire.Errorf(wire.CodeInvalidLane, "lane %d is not open", m.Lane)
+	}
+	if m.Durability != wire.Synced {
+		return wire.Errorf(wire.CodeInvalidDurability, "durability %d is not offered, only %d (synced)", m.Durability, wire.Synced)
+	}
+	batch, failure := checkBatch(m.Batch, l.opening)
+	if failure != nil {
+		return failure
+	}
+	if l.inFlight.Add(1) > maxInFlight {
+		l.inFlight.Add(-1)
+		return wire.Errorf(wire.CodeTooManyInFlight, "the lane has %d batches in flight already", maxInFlight)
+	}
+	ls.out.owe(1)
+	failure = l.part.Produce(partition.Produce{
+		Opening: l.opening, Batch: batch, Buffer: buf, Sink: l, Arrived: time.Now(),
+		Confirmed: m.ConfirmedThrough, Unfit: ls.unfit(batch),
+	})
+	if failure != nil {
+		l.inFlight.Add(-1)
+		ls.out.owe(-1)
+	}
+	return failure
+}
+
+// checkBatch is what a batch must pass before the owner sees it.
+func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
+	batch, err := batchfmt.Parse(b)
+	switch {
+	case err != nil:
+		return batch, wire.Errorf(wire.CodeCorruptBatch, "%v", err)
+	case batch.Size() != len(b):
+		return batch, wire.Errorf(wire.CodeCorruptBatch, "%d bytes follow the batch", len(b)-batch.Size())
+	case batch.IsControl():
+		return batch, wire.Errorf(wire.CodeUnsupportedMessages, "control batches are the server's own")
+	case batch.ProducerID() != o.ProducerID():
+		return batch, wire.Errorf(wire.CodeCorruptBatch, "the batch is sealed for another producer id")
+	}
+	if err := batch.Verify(); err != nil {
+		return batch, wire.Errorf(wire.CodeCorruptBatch, "%v", err)
+	}
+	return batch, nil
+}
+
+// unfit walks the records here, so that the owner need not. The finding counts only if
+// the batch would be appended: a retry of a stored batch is answered as a retry.
+func (ls *laneStream) unfit(b batchfmt.Batch) *wire.Error {
+	if err := batchfmt.CheckRecords(b, &ls.records); err != nil {
+		return wire.Errorf(wire.CodeCorruptBatch, "%v", err)
+	}
+	return nil
+}
+
+// skip reads a frame that there is no memory for, and refuses its batch.
+func (ls *laneStream) skip(in io.Reader, h wire.Header) error {
+	head := make([]byte, min(h.Size, wire.ProduceHead+batchfmt.HeaderSize2))
+	if _, err := io.ReadFull(in, head); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, in, int64(h.Size-len(head))); err != nil {
+		return err
+	}
+	if len(head) < wire.ProduceHead {
+		return &wire.FrameError{Kind: h.Kind, Field: "size", Reason: "is less than the head"}
+	}
+	failure := wire.Errorf(wire.CodeThrottled, "the server's memory for frames is in use")
+	ls.refuse(binary.LittleEndian.Uint32(head), batchfmt.SequenceOf(head[wire.ProduceHead:]), failure)
+	return nil
+}
+
+func (ls *laneStream) refuse(num uint32, base batchfmt.Seq, e *wire.Error) {
+	ls.out.result(wire.ProduceResult{
+		Lane: num, BaseSequence: base, Code: e.Code, Expected: e.Expected, BaseOffset: -1,
+		PersistedThrough: -1, RetryAfter: e.RetryAfter, Detail: e.Detail,
+	})
+}

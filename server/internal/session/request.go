@@ -1,0 +1,41 @@
+package session
+
+import (
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/quoin-io/quoin/wire"
+)
+
+// replyTimeout bounds how long a reply may wait for a client that does not read.
+const replyTimeout = 10 * time.Second
+
+// serveRequest carries out the one request of a stream and writes its one reply.
+func (s *session) serveRequest(stream *quic.Stream, m wire.Message) {
+	defer stream.Close()
+	defer stream.CancelRead(0) // else the stream would count as open until its end is read
+	reply, failure := s.request(m)
+	if failure != nil {
+		reply = failure
+	}
+	stream.SetWriteDeadline(time.Now().Add(replyTimeout))
+	if err := wire.Write(stream, reply); err != nil {
+		stream.CancelWrite(quic.StreamErrorCode(wire.CodeInternal))
+	}
+}
+
+func (s *session) request(m wire.Message) (wire.Message, *wire.Error) {
+	b := s.l.cfg.Broker
+	switch m := m.(type) {
+	case *wire.InitProducer:
+		return b.InitProducer(s.conn.Context(), m)
+	case *wire.CreateTopic:
+		return b.CreateTopic(m)
+	case *wire.DeleteTopic:
+		return b.DeleteTopic(m)
+	case *wire.DescribeTopics:
+		return b.DescribeTopics(m)
+	}
+	return nil, wire.Errorf(wire.CodeProtocol, "%v is not a request", m.Kind())
+}

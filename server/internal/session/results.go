@@ -1,0 +1,164 @@
+package session
+
+import (
+	"sync"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/quoin-io/quoin/wire"
+)
+
+// maxQueued bounds the answers that a stream may owe to a client that does not read.
+const maxQueued = 16384
+
+// A resultWriter is the writing half of a lane stream: partitions' owners put results in,
+// which never blocks them, and run writes all that has queued, many a frame.
+type resultWriter struct {
+	s      *session
+	stream *quic.Stream
+	wake   chan struct{} // capacity 1: something is queued, or the stream is finished
+
+	mu struct {
+		sync.Mutex
+		queue    []answer
+		owed     int // batches that partitions will still answer
+		finished bool
+		err      error // why the reader stopped; nil when the client finished
+	}
+}
+
+// An answer is a result, or another message that must keep its place among them.
+type answer struct {
+	result  wire.ProduceResult
+	message wire.Message // nil for a result
+}
+
+func newResultWriter(s *session, stream *quic.Stream) *resultWriter {
+	return &resultWriter{s: s, stream: stream, wake: make(chan struct{}, 1)}
+}
+
+func (w *resultWriter) result(r wire.ProduceResult) {
+	if h := w.s.l.cfg.Hooks; h != nil && h.DropResult != nil && h.DropResult(&r) {
+		w.s.cut()
+		return
+	}
+	w.add(answer{result: r})
+}
+
+func (w *resultWriter) message(m wire.Message) { w.add(answer{message: m}) }
+
+func (w *resultWriter) add(a answer) {
+	w.mu.Lock()
+	over := len(w.mu.queue) >= maxQueued
+	if !over {
+		w.mu.queue = append(w.mu.queue, a)
+	}
+	w.mu.Unlock()
+	if over {
+		w.s.close(wire.CodeProtocol, "the client does not read its results")
+	}
+	w.signal()
+}
+
+// owe counts the batches whose results are still to come: a client may end its side of
+// the stream and wait for them.
+func (w *resultWriter) owe(n int) {
+	w.mu.Lock()
+	w.mu.owed += n
+	w.mu.Unlock()
+	if n < 0 {
+		w.signal()
+	}
+}
+
+// finish tells run that the reader is done. If the client ended the stream in order, run
+// writes all that is owed; then it ends the stream.
+func (w *resultWriter) finish(err error) {
+	w.mu.Lock()
+	w.mu.finished, w.mu.err = true, err
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *resultWriter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *resultWriter) run() {
+	var queue []answer
+	var frames []byte
+	var results wire.ProduceResults
+	for {
+		gone := false
+		select {
+		case <-w.wake:
+		case <-w.s.conn.Context().Done():
+			gone = true
+		}
+		w.mu.Lock()
+		queue, w.mu.queue = w.mu.queue, queue[:0]
+		err := w.mu.err
+		last := gone || w.mu.finished && (err != nil || w.mu.owed == 0)
+		w.mu.Unlock()
+		for rest := queue; len(rest) > 0; {
+			var m wire.Message
+			m, rest = nextMessage(rest, &results)
+			frames = wire.Append(frames[:0], m)
+			if w.write(frames, m) != nil {
+				// The connection or the stream is gone; the reader sees it too.
+				w.stream.CancelRead(quic.StreamErrorCode(wire.CodeShutdown))
+				break
+			}
+		}
+		clear(queue)
+		if last {
+			w.s.endLanes(w.stream, err)
+			return
+		}
+	}
+}
+
+// nextMessage takes one message from the front of the queue: all results that stand
+// together, up to what a frame takes, or another message.
+func nextMessage(queue []answer, results *wire.ProduceResults) (wire.Message, []answer) {
+	if queue[0].message != nil {
+		return queue[0].message, queue[1:]
+	}
+	n := 0
+	results.Results = results.Results[:0]
+	for n < len(queue) && queue[n].message == nil && n < wire.MaxResultsPerFrame {
+		results.Results = append(results.Results, queue[n].result)
+		n++
+	}
+	return results, queue[n:]
+}
+
+// write writes a frame, or the part of it that a test lets through.
+func (w *resultWriter) write(frame []byte, m wire.Message) error {
+	if at := w.s.frameStart(false, m.Kind(), len(frame)); at >= 0 && at < len(frame) {
+		w.stream.Write(frame[:at])
+		w.s.cut()
+		return errCut
+	}
+	if _, err := w.stream.Write(frame); err != nil {
+		return err
+	}
+	if w.s.frameEnd(false, m) {
+		w.s.cut()
+		return errCut
+	}
+	return nil
+}
+
+// endLanes ends a lane stream: quietly when the client finished it, with the reason when
+// its bytes could not be read on.
+func (s *session) endLanes(stream *quic.Stream, err error) {
+	if err == nil {
+		stream.Close()
+		return
+	}
+	s.endStream(stream, err)
+}

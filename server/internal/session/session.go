@@ -1,0 +1,218 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// readBuffer is the buffer in front of a stream. Payloads that are larger go straight
+// into their own memory.
+const readBuffer = 32 << 10
+
+// A session is one connection. serve owns it; its streams run in goroutines that serve
+// waits for, and all of them end when the connection does.
+type session struct {
+	l       *Listener
+	conn    *quic.Conn
+	log     *slog.Logger
+	peer    wire.Hello // set before any other stream is accepted
+	streams sync.WaitGroup
+
+	control struct {
+		sync.Mutex // held while a frame is written
+		stream     *quic.Stream
+	}
+}
+
+func newSession(l *Listener, conn *quic.Conn) *session {
+	return &session{l: l, conn: conn, log: l.cfg.Log.With("peer", conn.RemoteAddr().String())}
+}
+
+// close ends the connection with a code that the client can name.
+func (s *session) close(code wire.Code, text string) {
+	s.conn.CloseWithError(quic.ApplicationErrorCode(code), text)
+}
+
+// cut ends the connection the way a broken network does, as far as the work is concerned:
+// whatever has not arrived will not.
+func (s *session) cut() { s.close(wire.CodeInternal, "cut by a test") }
+
+func (s *session) serve() {
+	defer s.streams.Wait()
+	defer s.close(wire.CodeShutdown, "")
+	control, err := s.hello()
+	if err != nil {
+		s.log.Debug("handshake failed", "error", err)
+		return
+	}
+	s.streams.Add(1)
+	go func() {
+		defer s.streams.Done()
+		s.serveControl(control)
+	}()
+	s.log.Debug("connected", "sdk", s.peer.SDKName, "version", s.peer.SDKVersion)
+	for {
+		stream, err := s.conn.AcceptStream(s.conn.Context())
+		if err != nil {
+			s.log.Debug("disconnected", "reason", err)
+			return
+		}
+		s.streams.Add(1)
+		go func() {
+			defer s.streams.Done()
+			s.serveStream(stream)
+		}()
+	}
+}
+
+// hello reads the first frame of the first stream and answers it.
+func (s *session) hello() (*bufio.Reader, error) {
+	ctx, cancel := context.WithTimeout(s.conn.Context(), firstFrameTimeout)
+	defer cancel()
+	stream, err := s.conn.AcceptStream(ctx)
+	if err != nil {
+		s.close(wire.CodeHandshakeTimeout, "no Hello came")
+		return nil, err
+	}
+	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
+	r := bufio.NewReaderSize(stream, 4<<10)
+	m, err := wire.Read(r)
+	if err != nil {
+		s.close(protocolCode(err), "the first frame is not a Hello")
+		return nil, err
+	}
+	hello, ok := m.(*wire.Hello)
+	if !ok {
+		s.close(wire.CodeProtocol, "the first frame is not a Hello")
+		return nil, errors.New("the first frame is " + m.Kind().String())
+	}
+	stream.SetReadDeadline(time.Time{})
+	s.control.Lock()
+	s.control.stream = stream
+	s.control.Unlock()
+	s.peer = *hello
+	version, refused := wire.Negotiate(hello)
+	if refused != nil {
+		s.send(refused)
+		s.refuse(refused.Err.Code, refused.Err.Detail)
+		return nil, refused
+	}
+	return r, s.send(s.helloOK(version))
+}
+
+// refuse closes after the refusal had its time to arrive: the client closes first, as
+// closing drops what is still on its way.
+func (s *session) refuse(code wire.Code, text string) {
+	timer := time.NewTimer(firstFrameTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.conn.Context().Done():
+	case <-timer.C:
+		s.close(code, text)
+	}
+}
+
+func (s *session) helloOK(protocol uint16) *wire.HelloOK {
+	b := s.l.cfg.Broker
+	m := &wire.HelloOK{
+		Protocol: protocol, BatchVersions: []batchfmt.Version{batchfmt.Version2},
+		ServerName: s.l.cfg.Name, ServerVersion: s.l.cfg.Version,
+		ClusterID: b.ClusterID(), Incarnation: b.Incarnation(),
+		MaxBatchBytes: batchfmt.MaxBatchBytes, MaxInFlight: maxInFlight, MaxLanes: maxLanes,
+	}
+	rand.Read(m.Session[:])
+	return m
+}
+
+// send writes a frame on the control stream.
+func (s *session) send(m wire.Message) error {
+	s.control.Lock()
+	defer s.control.Unlock()
+	return wire.Write(s.control.stream, m)
+}
+
+// serveControl answers pings until the control stream ends, and the connection with it.
+func (s *session) serveControl(r *bufio.Reader) {
+	for {
+		m, err := wire.Read(r)
+		if err != nil {
+			s.close(protocolCode(err), "the control stream ended")
+			return
+		}
+		ping, ok := m.(*wire.Ping)
+		if !ok {
+			s.close(wire.CodeProtocol, m.Kind().String()+" does not belong on the control stream")
+			return
+		}
+		if s.send(&wire.Pong{Nonce: ping.Nonce}) != nil {
+			return
+		}
+	}
+}
+
+// drain tells the client that the server is about to stop. A write that blocks on a dead
+// client ends with the connection.
+func (s *session) drain(retryAfter time.Duration) {
+	s.streams.Add(1)
+	go func() {
+		defer s.streams.Done()
+		s.control.Lock()
+		ready := s.control.stream != nil
+		s.control.Unlock()
+		if ready {
+			s.send(&wire.Drain{RetryAfter: retryAfter, Reason: "the server is shutting down"})
+		}
+	}()
+}
+
+// serveStream reads the first frame and goes where it belongs.
+func (s *session) serveStream(stream *quic.Stream) {
+	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
+	r := bufio.NewReaderSize(stream, readBuffer)
+	m, err := wire.Read(r)
+	if err != nil {
+		s.endStream(stream, err)
+		return
+	}
+	stream.SetReadDeadline(time.Time{})
+	switch m := m.(type) {
+	case *wire.OpenLane:
+		serveLanes(s, stream, r, m)
+	case *wire.Subscribe:
+		serveSubscription(s, stream, r, m)
+	default:
+		s.serveRequest(stream, m)
+	}
+}
+
+// endStream answers bytes that are not a frame, and gives the stream back.
+func (s *session) endStream(stream *quic.Stream, err error) {
+	if errors.Is(err, wire.ErrFrame) {
+		wire.Write(stream, wire.Errorf(protocolCode(err), "%v", err))
+	}
+	stream.CancelRead(quic.StreamErrorCode(protocolCode(err)))
+	stream.Close()
+}
+
+// protocolCode is the code for a stream that cannot be read on.
+func protocolCode(err error) wire.Code {
+	var bad *wire.FrameError
+	switch {
+	case errors.As(err, &bad) && bad.Field == "kind":
+		return wire.CodeUnknownKind
+	case errors.Is(err, wire.ErrFrame), errors.Is(err, io.ErrUnexpectedEOF):
+		return wire.CodeProtocol
+	}
+	return wire.CodeShutdown
+}

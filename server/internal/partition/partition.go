@@ -36,6 +36,9 @@ type Config struct {
 	Dir       string
 	Log       seglog.Config
 	Producers producerstate.Limits
+	// SnapshotBytes is how many bytes of batches lie between two snapshots of the
+	// producer state: what has to be read again after a crash. Default 64 MiB.
+	SnapshotBytes int
 	// MaxBatchBytes bounds new batches. It is read at each.
 	MaxBatchBytes *atomic.Int64
 	// NextTerm gives the term of this owner; it is above the one given.
@@ -144,6 +147,9 @@ type Produce struct {
 
 // Open recovers the partition's log and producers and starts its owner.
 func Open(cfg Config) (*Partition, error) {
+	if cfg.SnapshotBytes <= 0 {
+		cfg.SnapshotBytes = defaultSnapshotBytes
+	}
 	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)

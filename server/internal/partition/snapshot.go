@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// snapshotEvery is how many bytes of batches lie between two snapshots: what has to
-	// be read again after a crash, well under a second of reading.
-	snapshotEvery = 64 << 20
+	// defaultSnapshotBytes is well under a second of reading.
+	defaultSnapshotBytes = 64 << 20
 	// snapshotsKept is how many are kept, in case the newest does not verify.
 	snapshotsKept = 2
 
@@ -121,7 +120,7 @@ func readSnapshot(fsys vfs.FS, name string) (*producerstate.State, batchfmt.Offs
 // everything in it is durable.
 func (p *Partition) saveSnapshot() {
 	o := &p.owner
-	if o.snapshot == nil && o.unsaved >= snapshotEvery && !o.saving {
+	if o.snapshot == nil && o.unsaved >= p.cfg.SnapshotBytes && !o.saving {
 		o.snapshot = &pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, o.end)}
 		o.unsaved = 0
 	}

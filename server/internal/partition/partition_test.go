@@ -1,0 +1,445 @@
+package partition
+
+import (
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/seglog"
+	"github.com/quoin-io/quoin/server/internal/vfs"
+	"github.com/quoin-io/quoin/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	dir               = "data/topics/t/0"
+	testSnapshotBytes = 64 << 10
+)
+
+// bench is a partition in memory with one open lane.
+type bench struct {
+	t     *testing.T
+	fs    vfs.FS
+	p     *Partition
+	grant *Grant
+	lane  *Opening
+	sink  sink
+	logs  *strings.Builder
+}
+
+// sink is a Sink that a test reads.
+type sink chan wire.ProduceResult
+
+func (s sink) Result(r wire.ProduceResult) { s <- r }
+
+func openPartition(t *testing.T, fs vfs.FS) *bench {
+	t.Helper()
+	b := &bench{t: t, fs: fs, grant: NewGrant(7, 0), sink: make(sink, 100), logs: new(strings.Builder)}
+	var limit atomic.Int64
+	limit.Store(batchfmt.DefaultTopicBatchBytes)
+	p, err := Open(Config{
+		Topic: "t", FS: fs, Dir: dir, MaxBatchBytes: &limit, Now: time.Now,
+		Log:           seglog.Config{SegmentBytes: 1 << 20},
+		NextTerm:      func(after batchfmt.Term) (batchfmt.Term, error) { return after + 1, nil },
+		SnapshotBytes: testSnapshotBytes,
+		Logger:        slog.New(slog.NewTextHandler(b.logs, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.p = p
+	return b
+}
+
+// openLane opens the lane of producer 7, which may have been written before.
+func (b *bench) openLane() *wire.LaneOpened {
+	b.t.Helper()
+	opened := make(chan *wire.LaneOpened, 1)
+	b.lane = b.p.OpenLane(OpenRequest{Grant: b.grant, Fresh: true, Reply: func(m *wire.LaneOpened, e *wire.Error) {
+		if e != nil {
+			b.t.Errorf("open lane: %v", e)
+		}
+		opened <- m
+	}})
+	return <-opened
+}
+
+func (b *bench) close() {
+	b.t.Helper()
+	if err := b.p.Close(wire.Errorf(wire.CodeShutdown, "test is over")); err != nil {
+		b.t.Errorf("close: %v", err)
+	}
+}
+
+func sealed(t *testing.T, pid batchfmt.ProducerID, base batchfmt.Seq, values ...string) batchfmt.Batch {
+	t.Helper()
+	var builder batchfmt.Builder
+	for _, v := range values {
+		if err := builder.Add(&batchfmt.Record{Value: []byte(v)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := builder.Seal(nil, batchfmt.Seal{Version: batchfmt.Version2, ProducerID: pid, BaseSequence: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := batchfmt.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return batch
+}
+
+// give puts a batch into the queue.
+func (b *bench) give(base batchfmt.Seq, values ...string) {
+	b.t.Helper()
+	if e := b.p.Produce(Produce{Opening: b.lane, Batch: sealed(b.t, 7, base, values...), Sink: b.sink, Confirmed: -1}); e != nil {
+		b.t.Fatalf("produce: %v", e)
+	}
+}
+
+// together lets everything that f gives be decided as one group.
+func (b *bench) together(f func()) {
+	held, gate := make(chan struct{}), make(chan struct{})
+	b.p.do(func() {
+		close(held)
+		<-gate
+	})
+	<-held // else the first of what f gives may be taken along with this
+	f()
+	close(gate)
+}
+
+func (b *bench) wantStored(offset batchfmt.Offset, duplicate bool) {
+	b.t.Helper()
+	if r := <-b.sink; r.Code != wire.CodeOK || r.BaseOffset != offset || r.Duplicate != duplicate {
+		b.t.Fatalf("got %v (%s) at %d, duplicate %v; want offset %d, duplicate %v", r.Code, r.Detail, r.BaseOffset, r.Duplicate, offset, duplicate)
+	}
+}
+
+func (b *bench) wantCode(code wire.Code) {
+	b.t.Helper()
+	if r := <-b.sink; r.Code != code {
+		b.t.Fatalf("got %v (%s), want %v", r.Code, r.Detail, code)
+	}
+}
+
+func TestManyBatchesShareASync(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	defer b.close()
+	b.openLane()
+	var syncs atomic.Int32
+	disk.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpSync {
+			syncs.Add(1)
+		}
+	})
+	defer disk.Observe(nil)
+	b.together(func() {
+		for i := range 50 {
+			b.give(batchfmt.Seq(i), "v")
+		}
+	})
+	for i := range 50 {
+		b.wantStored(batchfmt.Offset(i), false)
+	}
+	if n := syncs.Load(); n != 1 {
+		t.Errorf("50 batches of one group took %d syncs", n)
+	}
+}
+
+// What was decided on top of a group falls with it, and with the same answer.
+func TestFailedGroupTakesEverythingWithIt(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	defer b.close()
+	b.openLane()
+	b.give(0, "a")
+	b.wantStored(0, false)
+	disk.FailWrite(1, syscall.EIO)
+	b.together(func() {
+		b.give(0, "a")      // before the group: a plain duplicate
+		b.give(1, "b")      // the group
+		b.give(1, "b")      // attached to it
+		b.give(1, "x", "y") // in conflict with it
+		b.give(9, "z")      // a gap behind it
+	})
+	b.wantStored(0, true)
+	for range 4 {
+		b.wantCode(wire.CodeStorageError)
+	}
+	b.give(1, "x", "y") // nothing of the group is left: this takes the sequences
+	b.wantStored(1, false)
+	b.give(1, "b")
+	b.wantCode(wire.CodeSequenceConflict)
+}
+
+func TestFailedUndoStopsThePartition(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	b.openLane()
+	b.give(0, "a")
+	b.wantStored(0, false)
+	disk.FailWrite(1, syscall.EIO)
+	disk.Fail(vfs.OpTruncate, 0, 1, syscall.EIO)
+	b.give(1, "b")
+	b.wantCode(wire.CodeStorageError)
+	b.give(1, "b")
+	b.wantCode(wire.CodePartitionStopped)
+	b.give(0, "a")
+	b.wantStored(0, true)
+	if !b.p.Failed() || b.p.Describe().Code != wire.CodePartitionStopped {
+		t.Error("the partition does not say that it has stopped")
+	}
+	b.p.Close(wire.Errorf(wire.CodeShutdown, ""))
+}
+
+func TestZombieDoesNotTakeTheLane(t *testing.T) {
+	b := openPartition(t, vfs.NewMem())
+	defer b.close()
+	b.openLane()
+	zombie := NewGrant(7, 0)
+	zombie.Revoke(1)
+	refused := make(chan *wire.Error, 2)
+	b.p.OpenLane(OpenRequest{Grant: zombie, Reply: func(_ *wire.LaneOpened, e *wire.Error) { refused <- e }})
+	b.p.OpenLane(OpenRequest{Grant: b.grant, Epoch: 5, Reply: func(_ *wire.LaneOpened, e *wire.Error) { refused <- e }})
+	for range 2 {
+		if e := <-refused; e == nil || e.Code != wire.CodeInvalidProducerEpoch {
+			t.Fatalf("opened for a zombie: %v", e)
+		}
+	}
+	b.give(0, "a")
+	b.wantStored(0, false)
+}
+
+func TestClosedPartitionRefuses(t *testing.T) {
+	b := openPartition(t, vfs.NewMem())
+	b.openLane()
+	b.give(0, "a")
+	b.wantStored(0, false)
+	moved := b.p.Moved()
+	gate := make(chan struct{})
+	b.p.do(func() { <-gate })
+	b.give(1, "late")
+	closed := make(chan error, 1)
+	go func() { closed <- b.p.Close(wire.Errorf(wire.CodeUnknownTopicID, "deleted")) }()
+	for b.p.do(func() {}) == nil { // until Close has closed the queue
+		runtime.Gosched()
+	}
+	close(gate)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	<-moved
+	if e := b.p.Gone(); e == nil || e.Code != wire.CodeUnknownTopicID {
+		t.Errorf("gone because of %v", e)
+	}
+	if e := b.p.Produce(Produce{}); e == nil || e.Code != wire.CodeUnknownTopicID {
+		t.Errorf("refused with %v", e)
+	}
+	// Whatever was queued has an answer, each one.
+	if got := <-b.sink; got.BaseSequence != 1 {
+		t.Errorf("the first answer is for %d", got.BaseSequence)
+	}
+	<-b.p.Moved() // does not block any more
+}
+
+// The state after a restart is the same with a good snapshot, a bad one, or none.
+func TestStateSurvivesWhateverHappensToSnapshots(t *testing.T) {
+	rows := []struct {
+		name string
+		edit func(t *testing.T, fs vfs.FS, newest string)
+		said string
+	}{
+		{"as it is", func(*testing.T, vfs.FS, string) {}, ""},
+		{"missing", func(t *testing.T, fs vfs.FS, newest string) { must(t, fs.Remove(newest)) }, ""},
+		{"torn", func(t *testing.T, fs vfs.FS, newest string) {
+			f, err := fs.Open(newest)
+			must(t, err)
+			must(t, f.Truncate(40))
+			must(t, f.Close())
+		}, "discarded"},
+		{"a bit is wrong", func(t *testing.T, fs vfs.FS, newest string) {
+			f, err := fs.Open(newest)
+			must(t, err)
+			var c [1]byte
+			_, err = f.ReadAt(c[:], 60)
+			must(t, err)
+			c[0] ^= 0x10
+			_, err = f.WriteAt(c[:], 60)
+			must(t, err)
+			must(t, f.Close())
+		}, "discarded"},
+		{"from beyond the end of the log", func(t *testing.T, fs vfs.FS, newest string) {
+			state := producerstate.New(producerstate.Limits{})
+			state.Apply(producerstate.Identity{PID: 7, Base: 0, Last: 99}, 0, nil)
+			must(t, storeSnapshot(fs, dir, &pendingSnapshot{end: 100, bytes: producerstate.AppendSnapshot(nil, state, 100)}))
+		}, "the log ends at"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			b := openPartition(t, fs)
+			b.openLane()
+			for i := range 8 {
+				b.give(batchfmt.Seq(i), "v")
+				b.wantStored(batchfmt.Offset(i), false)
+			}
+			b.close()
+			names, err := snapshots(fs, dir)
+			if err != nil || len(names) != 1 {
+				t.Fatalf("snapshots %v, %v", names, err)
+			}
+			row.edit(t, fs, filepath.Join(dir, names[0]))
+
+			b = openPartition(t, fs)
+			defer b.close()
+			if said := b.logs.String(); (row.said == "") != (said == "") || !strings.Contains(said, row.said) {
+				t.Errorf("logged %q, want something about %q", said, row.said)
+			}
+			if m := b.openLane(); m.LastSequence != 7 || m.LastOffset != 7 {
+				t.Fatalf("the lane is at %d, offset %d", m.LastSequence, m.LastOffset)
+			}
+			for i := range 8 {
+				b.give(batchfmt.Seq(i), "v")
+				b.wantStored(batchfmt.Offset(i), true)
+			}
+			b.give(8, "w")
+			b.wantStored(8, false)
+		})
+	}
+}
+
+func TestSnapshotsAreTakenUnderwayAndTheOldOnesGo(t *testing.T) {
+	fs := vfs.NewMem()
+	b := openPartition(t, fs)
+	b.openLane()
+	value := strings.Repeat("v", 1<<10)
+	next := batchfmt.Seq(0)
+	send := func(n int) {
+		for range n {
+			b.give(next, value)
+			b.wantStored(batchfmt.Offset(next), false)
+			next++
+		}
+	}
+	send(5 * testSnapshotBytes / (1 << 10))
+	b.close()
+	names, err := snapshots(fs, dir)
+	if err != nil || len(names) != snapshotsKept {
+		t.Fatalf("snapshots %v, %v, want %d", names, err, snapshotsKept)
+	}
+	if want := snapshotName(batchfmt.Offset(next)); names[1] != want {
+		t.Errorf("the newest is %s, want %s", names[1], want)
+	}
+	b = openPartition(t, fs)
+	defer b.close()
+	if m := b.openLane(); m.LastSequence != next-1 {
+		t.Errorf("the lane is at %d, want %d", m.LastSequence, next-1)
+	}
+}
+
+// A fence in the log raises the lane's epoch after a restart, uses no offset, and no
+// reader sees it.
+func TestControlBatchesInTheLog(t *testing.T) {
+	fs := vfs.NewMem()
+	log, _, err := seglog.Open(fs, dir, seglog.Config{SegmentBytes: 1 << 20})
+	must(t, err)
+	first := sealed(t, 7, 0, "a")
+	first.Stamp(batchfmt.Stamp{Term: 1})
+	fence, err := batchfmt.Parse(batchfmt.AppendControl(nil, 7, 0, batchfmt.Control{Kind: batchfmt.ControlFence, MinEpoch: 3}))
+	must(t, err)
+	fence.Stamp(batchfmt.Stamp{BaseOffset: 1, Term: 1})
+	must(t, log.Append([]batchfmt.Batch{first, fence}))
+	_, err = log.Sync()
+	must(t, err)
+	must(t, log.Close())
+
+	b := openPartition(t, fs)
+	defer b.close()
+	b.openLane()
+	b.give(1, "sealed under an epoch that the fence has passed")
+	r := <-b.sink
+	if r.Code != wire.CodeInvalidProducerEpoch || r.Expected != 3 || !r.NotStored {
+		t.Fatalf("got %+v, want fenced below epoch 3 and surely not stored", r)
+	}
+	out, next, e := b.p.Read(nil, 0, 1<<20)
+	if e != nil || next != 1 || len(out) != first.Size() {
+		t.Fatalf("read %d bytes up to %d, %v", len(out), next, e)
+	}
+}
+
+func TestReadOutOfRange(t *testing.T) {
+	b := openPartition(t, vfs.NewMem())
+	defer b.close()
+	if _, _, e := b.p.Read(nil, 5, 100); e == nil || e.Code != wire.CodeOffsetOutOfRange {
+		t.Fatalf("read behind the end: %v", e)
+	}
+}
+
+func TestLookUpsAreBounded(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	defer b.close()
+	const producers = maxLookUps + 2
+	lanes := make([]*Opening, producers)
+	produce := func(i int, base batchfmt.Seq) {
+		t.Helper()
+		pr := Produce{Opening: lanes[i], Batch: sealed(t, batchfmt.ProducerID(100+i), base, "v"), Sink: b.sink, Confirmed: -1}
+		if e := b.p.Produce(pr); e != nil {
+			t.Fatal(e)
+		}
+	}
+	for i := range producers {
+		opened := make(chan struct{})
+		lanes[i] = b.p.OpenLane(OpenRequest{Grant: NewGrant(batchfmt.ProducerID(100+i), 0), Reply: func(*wire.LaneOpened, *wire.Error) { close(opened) }})
+		<-opened
+		for n := range 7 {
+			produce(i, batchfmt.Seq(n))
+			b.wantStored(batchfmt.Offset(7*i+n), false)
+		}
+	}
+	gate := make(chan struct{})
+	disk.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpRead {
+			<-gate
+		}
+	})
+	for i := range producers {
+		produce(i, 0) // behind the window
+	}
+	for range producers - maxLookUps {
+		b.wantCode(wire.CodeThrottled)
+	}
+	disk.Observe(nil)
+	close(gate)
+	seen := make(map[batchfmt.Offset]bool)
+	for range maxLookUps {
+		r := <-b.sink
+		if r.Code != wire.CodeOK || !r.Duplicate || !r.Verified || r.BaseOffset%7 != 0 {
+			t.Fatalf("look-up answered with %+v", r)
+		}
+		seen[r.BaseOffset] = true
+	}
+	if len(seen) != maxLookUps {
+		t.Errorf("look-ups of %d lanes gave %d offsets", maxLookUps, len(seen))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

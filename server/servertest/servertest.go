@@ -151,15 +151,20 @@ func (s *Server) Restart() {
 // [InMemory]. The server starts again with the same address.
 func (s *Server) Crash() { s.CrashWith(nil) }
 
-// CrashWith is Crash with release called between the cut and the restart: what HoldSync
-// held goes on then and writes to a disk that nobody will see again.
+// CrashWith is Crash with release called when the power is off: what HoldSync held goes on
+// then and writes to a disk that nobody will see again.
 func (s *Server) CrashWith(release func()) {
 	s.tb.Helper()
 	if s.mem == nil {
 		s.tb.Fatal("servertest: Crash needs InMemory")
 	}
-	s.mem = s.mem.CrashClone()
-	s.server().Abandon(release)
+	s.server().Abandon(func() {
+		// Only now: an acknowledgement that left after the disk was copied would be a lie.
+		s.mem = s.mem.CrashClone()
+		if release != nil {
+			release()
+		}
+	})
 	s.useDisk()
 	s.start()
 }

@@ -205,7 +205,9 @@ func (l *Listener) Drain(ctx context.Context, retryAfter time.Duration) {
 	l.draining.Store(true)
 	sessions := l.all()
 	for _, s := range sessions {
-		s.drain(retryAfter)
+		// A write to a client that is gone takes until its connection ends, which Close
+		// sees to at the latest; it waits for these, too.
+		l.running.Go(func() { s.drain(retryAfter) })
 	}
 	for _, s := range sessions {
 		select {

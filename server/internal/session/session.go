@@ -161,19 +161,15 @@ func (s *session) serveControl(r *bufio.Reader) {
 	}
 }
 
-// drain tells the client that the server is about to stop. A write that blocks on a dead
-// client ends with the connection.
+// drain tells the client that the server is about to stop, if it has got so far as to
+// have a control stream.
 func (s *session) drain(retryAfter time.Duration) {
-	s.streams.Add(1)
-	go func() {
-		defer s.streams.Done()
-		s.control.Lock()
-		ready := s.control.stream != nil
-		s.control.Unlock()
-		if ready {
-			s.send(&wire.Drain{RetryAfter: retryAfter, Reason: "the server is shutting down"})
-		}
-	}()
+	s.control.Lock()
+	ready := s.control.stream != nil
+	s.control.Unlock()
+	if ready {
+		s.send(&wire.Drain{RetryAfter: retryAfter, Reason: "the server is shutting down"})
+	}
 }
 
 // serveStream reads the first frame and goes where it belongs.

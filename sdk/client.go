@@ -1,0 +1,168 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quoin-io/quoin/sdk/internal/transport"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// What a client calls itself in its Hello, unless WithClientName says otherwise.
+const (
+	sdkName    = "quoin-go"
+	sdkVersion = "0.1.0"
+)
+
+// A Client is connected to a server, and connects again by itself until it is closed.
+// All its methods may be called from several goroutines.
+type Client struct {
+	transport *transport.Manager
+	logger    *slog.Logger
+	events    *events
+
+	mu struct {
+		sync.Mutex
+		open   map[closer]struct{} // producers and consumers
+		closed bool
+	}
+	closing atomic.Bool
+	ended   chan struct{}
+	err     error // of Close; set before ended is closed
+}
+
+// A closer is what a client closes when it is closed itself.
+type closer interface {
+	closeWith(ctx context.Context, inCallback bool) error
+}
+
+// Dial connects to a server.
+//
+//	quoin://host[:port][,host[:port]...][?pin=sha256:BASE64URL]
+//
+// The port is 7733 when none is given; several hosts are tried in turn. With a pin the
+// server must have that public key and nothing else of its certificate is looked at;
+// without one its certificate must be valid for the host and be signed by an authority
+// of the system, or of [WithRootCAs].
+//
+// Dial tries every address once, within ctx, or within 15 s if ctx has no deadline; only
+// a server that says that it takes no connections at the moment is asked again. Once it
+// succeeded, the client reconnects by itself: at once, then with pauses of up to 2 s,
+// until it is closed. The error is a *[DialError] that says how far the attempt came.
+func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) {
+	targets, pins, err := parseURL(url)
+	if err != nil {
+		return nil, &DialError{Stage: StageURL, Err: err}
+	}
+	o := dialOptions{logger: slog.New(slog.DiscardHandler), name: sdkName}
+	o.trust.Pins = pins
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := errors.Join(o.faults...); err != nil {
+		return nil, &DialError{Stage: StageOptions, Err: err}
+	}
+	c := &Client{logger: o.logger, events: newEvents(o.onEvent), ended: make(chan struct{})}
+	c.mu.open = make(map[closer]struct{})
+	c.transport, err = transport.New(ctx, transport.Config{
+		Targets: targets, Trust: o.trust, Name: o.name, Version: sdkVersion,
+		Logger: o.logger, Observer: c.observer(),
+	})
+	if err != nil {
+		c.events.close(ctx)
+		return nil, dialError(hostList(targets), err)
+	}
+	return c, nil
+}
+
+func hostList(targets []transport.Target) string {
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ",")
+}
+
+func (c *Client) observer() transport.Observer {
+	return transport.Observer{
+		Connected: func(addr string) { c.events.emit(Event{Kind: EventConnected, Addr: addr}) },
+		Disconnected: func(addr string, err error) {
+			c.events.emit(Event{Kind: EventDisconnected, Addr: addr, Err: err})
+		},
+		Retrying: func(attempt int, wait time.Duration, err error) {
+			c.events.emit(Event{Kind: EventRetry, Attempt: attempt, Wait: wait, Err: err})
+		},
+		Drained: func(addr, reason string) {
+			c.events.emit(Event{Kind: EventDrained, Addr: addr, Err: errors.New(reason)})
+		},
+	}
+}
+
+// register keeps x to be closed with the client.
+func (c *Client) register(x closer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.closed {
+		return ErrClosed
+	}
+	c.mu.open[x] = struct{}{}
+	return nil
+}
+
+func (c *Client) unregister(x closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.open, x)
+}
+
+// Close closes the producers and consumers of the client, then the connection, and waits
+// for every goroutine of the client. Producers flush until ctx ends; the error names
+// those that could not finish, see [Producer.Close]. A second Close waits for the first
+// and returns the same; but in a callback, which the first may wait for, it returns
+// [ErrClosed] at once.
+func (c *Client) Close(ctx context.Context) error {
+	inCallback := calledFromCallback()
+	if c.closing.CompareAndSwap(false, true) {
+		c.err = c.closeAll(ctx, inCallback)
+		close(c.ended)
+		return c.err
+	}
+	if inCallback {
+		return ErrClosed
+	}
+	<-c.ended
+	return c.err
+}
+
+func (c *Client) closeAll(ctx context.Context, inCallback bool) error {
+	c.mu.Lock()
+	c.mu.closed = true
+	open := make([]closer, 0, len(c.mu.open))
+	for x := range c.mu.open {
+		open = append(open, x)
+	}
+	c.mu.Unlock()
+	errs := make([]error, len(open))
+	var wg sync.WaitGroup
+	for i, x := range open {
+		wg.Go(func() { errs[i] = x.closeWith(ctx, inCallback) })
+	}
+	wg.Wait()
+	c.transport.Close()
+	c.events.close(ctx)
+	return errors.Join(errs...)
+}
+
+// do sends a request; see [transport.Manager.Do].
+func (c *Client) do(ctx context.Context, op, topic string, m wire.Message, again bool) (wire.Message, error) {
+	reply, err := c.transport.Do(ctx, m, again)
+	if err != nil {
+		return nil, serverError(op, topic, err)
+	}
+	return reply, nil
+}

@@ -1,0 +1,237 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+// A Consumer reads the records of a topic. Records of one partition come in the order of
+// their offsets, each once; between partitions there is no order.
+type Consumer struct {
+	client  *Client
+	topic   string
+	topicID [16]byte
+	credit  int
+	feeds   []*feed
+
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup // the feeds' goroutines
+	iterating atomic.Bool
+
+	// What Records holds between two calls. Guarded by iterating.
+	chunk   *chunk
+	records []Record // of the current batch, those not yet given
+	err     error    // what ended the records for good
+
+	mu struct {
+		sync.Mutex
+		ready  []*chunk // in order of arrival; bounded by the credit of the feeds
+		ended  int      // feeds that came to their end
+		failed error    // the first error of a feed
+	}
+	wake chan struct{} // capacity 1: something was added to ready, or a feed ended
+}
+
+// A chunk is what arrived in one piece for one partition: whole batches, not verified yet.
+type chunk struct {
+	feed    *feed
+	link    *link
+	batches []byte
+	pending int // bytes to be granted again when the current batch was read
+}
+
+func newConsumer(b *ConsumerBuilder, topicID [16]byte, partitions []int) *Consumer {
+	c := &Consumer{client: b.client, topic: b.topic, topicID: topicID, credit: b.credit, wake: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	for _, n := range partitions {
+		f := &feed{consumer: c, partition: n, stopAtEnd: b.stopAtEnd, from: b.start.from(), started: make(chan struct{})}
+		c.feeds = append(c.feeds, f)
+	}
+	for _, f := range c.feeds {
+		c.wg.Go(f.run)
+	}
+	return c
+}
+
+// awaitStart waits until every feed knows where it starts.
+func (c *Consumer) awaitStart(ctx context.Context) error {
+	for _, f := range c.feeds {
+		select {
+		case <-f.started:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.failed
+}
+
+// Records gives the records of all partitions as they come. It ends
+//
+//   - when the loop breaks: the next call goes on behind the last record given;
+//   - when ctx ends or the consumer is closed, after the error of that;
+//   - with StopAtEnd, when every partition is at its end;
+//   - after an error that cannot be mended: a batch that is corrupt
+//     (*[CorruptBatchError]), offsets that are missing (*[GapError]), a topic that was
+//     deleted ([ErrUnknownTopic]). Then every later call gives that error again.
+//
+// Lost connections end nothing: reading goes on at the next offset. A record may be kept;
+// it keeps the memory of its batch. Records must not be called while another call of it
+// runs.
+func (c *Consumer) Records(ctx context.Context) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		if !c.iterating.CompareAndSwap(false, true) {
+			yield(nil, errors.New("sdk: another call of Records runs on this consumer"))
+			return
+		}
+		defer c.iterating.Store(false)
+		for {
+			more, err := c.fill(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !more {
+				return
+			}
+			for len(c.records) > 0 {
+				if ctx.Err() != nil || c.ctx.Err() != nil {
+					break // fill says why
+				}
+				r := &c.records[0]
+				c.records = c.records[1:]
+				c.chunk.feed.given.Store(r.Offset + 1)
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fill makes sure that there are records to give, or reports false at the end.
+func (c *Consumer) fill(ctx context.Context) (more bool, err error) {
+	for {
+		switch {
+		case c.ctx.Err() != nil:
+			return false, ErrClosed
+		case c.err != nil:
+			return false, c.err
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case len(c.records) > 0:
+			return true, nil
+		}
+		if c.chunk != nil {
+			if c.err = c.nextBatch(); c.err != nil {
+				c.fail(c.err)
+			}
+			continue
+		}
+		ended, err := c.nextChunk(ctx)
+		if ended || err != nil {
+			c.err = err
+			return false, err
+		}
+	}
+}
+
+// nextBatch opens the next batch of the chunk, and grants the bytes of the one before.
+func (c *Consumer) nextBatch() error {
+	k := c.chunk
+	k.link.consumed(k.pending)
+	k.pending = 0
+	if len(k.batches) == 0 {
+		c.chunk = nil
+		return nil
+	}
+	batch, err := k.feed.open(k.batches)
+	if err != nil {
+		return err
+	}
+	k.batches = k.batches[batch.Size():]
+	k.pending = batch.Size()
+	c.records, err = k.feed.read(batch)
+	return err
+}
+
+// nextChunk takes the oldest chunk that waits, or waits for one.
+func (c *Consumer) nextChunk(ctx context.Context) (ended bool, err error) {
+	for {
+		c.mu.Lock()
+		switch {
+		case len(c.mu.ready) > 0:
+			c.chunk = c.mu.ready[0]
+			c.mu.ready[0] = nil
+			c.mu.ready = c.mu.ready[1:]
+			c.mu.Unlock()
+			return false, nil
+		case c.mu.failed != nil:
+			err = c.mu.failed
+		case c.mu.ended == len(c.feeds):
+			ended = true
+		}
+		c.mu.Unlock()
+		if ended || err != nil {
+			return ended, err
+		}
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return false, nil // fill says why
+		case <-c.ctx.Done():
+			return false, nil
+		}
+	}
+}
+
+func (c *Consumer) push(k *chunk) {
+	c.mu.Lock()
+	c.mu.ready = append(c.mu.ready, k)
+	c.mu.Unlock()
+	signal(c.wake)
+}
+
+// fail keeps the first error that a feed could not mend.
+func (c *Consumer) fail(err error) {
+	c.mu.Lock()
+	if c.mu.failed == nil {
+		c.mu.failed = err
+	}
+	c.mu.Unlock()
+	signal(c.wake)
+}
+
+func (c *Consumer) end() {
+	c.mu.Lock()
+	c.mu.ended++
+	c.mu.Unlock()
+	signal(c.wake)
+}
+
+// Close stops reading and waits for the consumer's goroutines. A running Records ends
+// with [ErrClosed]. It may be called again.
+func (c *Consumer) Close() error {
+	c.cancel()
+	c.wg.Wait()
+	c.client.unregister(c)
+	return nil
+}
+
+func (c *Consumer) closeWith(context.Context, bool) error { return c.Close() }
+
+// Position is the offset behind the last record that Records gave of a partition, or
+// where it starts; -1 for a partition that the consumer does not read.
+func (c *Consumer) Position(partition int) int64 {
+	for _, f := range c.feeds {
+		if f.partition == partition {
+			return f.given.Load()
+		}
+	}
+	return -1
+}

@@ -1,0 +1,144 @@
+package sdk
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventConnected    EventKind = iota + 1 // a connection was made, the first one too
+	EventDisconnected                      // it was lost: Err says why
+	EventRetry                             // an attempt to connect failed: Attempt, Wait, Err
+	EventThrottled                         // the server asked a producer to wait: Topic, Partition, Err
+	EventDrained                           // the server is about to go; work moves elsewhere
+	EventDropped                           // events were lost, since OnEvent was too slow: Attempt of them
+)
+
+func (k EventKind) String() string {
+	switch k {
+	case EventConnected:
+		return "connected"
+	case EventDisconnected:
+		return "disconnected"
+	case EventRetry:
+		return "retry"
+	case EventThrottled:
+		return "throttled"
+	case EventDrained:
+		return "drained"
+	case EventDropped:
+		return "dropped"
+	}
+	return "unknown"
+}
+
+// An Event is something that happened to a client's connection. Fields that have no
+// meaning for its kind are zero.
+type Event struct {
+	Kind      EventKind
+	Time      time.Time
+	Addr      string        // of the server
+	Attempt   int           // of EventRetry, from 1; of EventDropped, how many were lost
+	Wait      time.Duration // until the next attempt
+	Topic     string
+	Partition int
+	Err       error
+}
+
+// maxEvents bounds what waits for a slow OnEvent.
+const maxEvents = 256
+
+// events hands events to the application on a goroutine of their own, so that OnEvent
+// may call anything. The goroutine is started by newEvents and ends with close.
+type events struct {
+	fn   func(Event)
+	wake chan struct{}
+	done chan struct{}
+	mu   struct {
+		sync.Mutex
+		queue   []Event
+		dropped int
+		closed  bool
+	}
+}
+
+func newEvents(fn func(Event)) *events {
+	e := &events{fn: fn, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if fn == nil {
+		close(e.done)
+		return e
+	}
+	go e.run()
+	return e
+}
+
+func (e *events) emit(ev Event) {
+	if e.fn == nil {
+		return
+	}
+	ev.Time = time.Now()
+	e.mu.Lock()
+	switch {
+	case e.mu.closed:
+	case len(e.mu.queue) >= maxEvents:
+		e.mu.dropped++
+	default:
+		if n := e.mu.dropped; n > 0 {
+			e.mu.queue = append(e.mu.queue, Event{Kind: EventDropped, Time: ev.Time, Attempt: n})
+			e.mu.dropped = 0
+		}
+		e.mu.queue = append(e.mu.queue, ev)
+	}
+	e.mu.Unlock()
+	signal(e.wake)
+}
+
+// signal wakes the goroutine that waits on a channel of capacity one.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *events) run() {
+	defer close(e.done)
+	for range e.wake {
+		e.mu.Lock()
+		queue, closed := e.mu.queue, e.mu.closed
+		e.mu.queue = nil
+		e.mu.Unlock()
+		for _, ev := range queue {
+			deliverEvent(e.fn, ev)
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// deliverEvent calls OnEvent. Its name is what close looks for.
+//
+//go:noinline
+func deliverEvent(fn func(Event), ev Event) { fn(ev) }
+
+// close lets what is queued out, takes nothing more and waits for the goroutine, but not
+// when it is OnEvent itself that closes the client, nor longer than ctx lives.
+func (e *events) close(ctx context.Context) {
+	e.mu.Lock()
+	e.mu.closed = true
+	e.mu.Unlock()
+	signal(e.wake)
+	if calledFrom("/sdk.deliverEvent") {
+		return
+	}
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+	}
+}

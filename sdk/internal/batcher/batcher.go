@@ -1,0 +1,177 @@
+package batcher
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+)
+
+// A TooLargeError says that a record alone is larger than a batch may be.
+type TooLargeError struct {
+	Bytes int // what a batch of this record alone would take, before compression
+	Limit int // bytes of a batch
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("record needs a batch of %d bytes, the limit is %d", e.Bytes, e.Limit)
+}
+
+// A Batch gathers records. It holds copies of them, the caller may reuse its memory.
+type Batch[T any] struct {
+	Builder batchfmt.Builder
+	Tags    []T       // one a record, in order
+	Bytes   int       // what the caller accounted for the records, in all
+	First   time.Time // when the first record was accepted
+}
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch[T]) Reset() {
+	b.Builder.Reset()
+	clear(b.Tags)
+	b.Tags, b.Bytes, b.First = b.Tags[:0], 0, time.Time{}
+}
+
+// Config of a Batcher. Nothing of it changes later.
+type Config struct {
+	BatchBytes int           // bytes of records, before compression, at which a batch is full
+	Limit      int           // bytes of a whole batch that the topic takes
+	Linger     time.Duration // how long an open batch waits for more; 0 for not at all
+	Pool       *sync.Pool    // of *Batch[T], empty ones; may be shared by many batchers
+}
+
+// A Batcher gathers the records of one lane. It is not safe for concurrent use.
+type Batcher[T any] struct {
+	config Config
+	full   []*Batch[T] // oldest first
+	open   *Batch[T]   // nil when no record waits
+	opened uint64
+	now    bool // what waits is due whatever the rule says: somebody flushes, or an answer came
+}
+
+// New returns an empty batcher. A BatchBytes over the limit is taken as the limit.
+func New[T any](c Config) *Batcher[T] {
+	c.BatchBytes = max(min(c.BatchBytes, c.Limit-batchfmt.HeaderSize2), 1)
+	return &Batcher[T]{config: c}
+}
+
+// Add copies the record into the open batch. bytes is what the caller accounts for it.
+// The error is a *TooLargeError, or a *batchfmt.FormatError on other limits of a record;
+// then nothing was added.
+func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) error {
+	size := batchfmt.RecordBytes(r)
+	if size > b.config.Limit-batchfmt.HeaderSize2 {
+		return &TooLargeError{Bytes: size + batchfmt.HeaderSize2, Limit: b.config.Limit}
+	}
+	if b.open != nil && !b.fits(size) {
+		b.closeOpen()
+	}
+	fresh := b.open == nil
+	if fresh {
+		b.open = b.config.Pool.Get().(*Batch[T])
+		b.open.First = now
+	}
+	if err := b.open.Builder.Add(r); err != nil {
+		if fresh {
+			b.open.Reset()
+			b.config.Pool.Put(b.open)
+			b.open = nil
+		}
+		return err
+	}
+	if fresh {
+		b.opened++
+	}
+	b.open.Tags = append(b.open.Tags, tag)
+	b.open.Bytes += bytes
+	if b.open.Builder.SectionBytes() >= b.config.BatchBytes {
+		b.closeOpen()
+	}
+	return nil
+}
+
+func (b *Batcher[T]) fits(size int) bool {
+	return b.open.Builder.SectionBytes()+size <= b.config.BatchBytes && b.open.Builder.Len() < batchfmt.MaxRecordCount
+}
+
+func (b *Batcher[T]) closeOpen() {
+	b.full = append(b.full, b.open)
+	b.open, b.now = nil, false
+}
+
+// Opened counts the batches that were begun. While it stays the same, records go into
+// the same batch.
+func (b *Batcher[T]) Opened() uint64 { return b.opened }
+
+// Empty reports whether no record waits.
+func (b *Batcher[T]) Empty() bool { return b.open == nil && len(b.full) == 0 }
+
+// Gathering reports whether a batch is open to take more records.
+func (b *Batcher[T]) Gathering() bool { return b.open != nil }
+
+// Flush makes what waits due.
+func (b *Batcher[T]) Flush() { b.now = b.open != nil }
+
+// Answered says that an answer for an earlier batch came. Without linger it makes due
+// what queued while the answer was on its way.
+func (b *Batcher[T]) Answered() {
+	if b.config.Linger == 0 {
+		b.Flush()
+	}
+}
+
+// Due reports whether a batch is to be sent; idle says that nothing is in flight. First
+// match wins.
+//
+//	a batch is full                        due
+//	no record waits                        not due
+//	flushed, or an answer came meanwhile   due
+//	linger is set                          due when the first record waited that long
+//	idle                                   due
+//	otherwise                              not due
+func (b *Batcher[T]) Due(now time.Time, idle bool) bool {
+	switch {
+	case len(b.full) > 0:
+		return true
+	case b.open == nil:
+		return false
+	case b.now:
+		return true
+	case b.config.Linger > 0:
+		return !now.Before(b.open.First.Add(b.config.Linger))
+	}
+	return idle
+}
+
+// LingerEnds is when the open batch becomes due by itself, or zero.
+func (b *Batcher[T]) LingerEnds() time.Time {
+	if b.open == nil || b.config.Linger == 0 {
+		return time.Time{}
+	}
+	return b.open.First.Add(b.config.Linger)
+}
+
+// Oldest is when the oldest record that waits was accepted, or zero.
+func (b *Batcher[T]) Oldest() time.Time {
+	switch {
+	case len(b.full) > 0:
+		return b.full[0].First
+	case b.open != nil:
+		return b.open.First
+	}
+	return time.Time{}
+}
+
+// Take removes the oldest batch, full or not, or returns nil. Who takes it puts it back
+// into the pool, empty.
+func (b *Batcher[T]) Take() *Batch[T] {
+	if len(b.full) > 0 {
+		taken := b.full[0]
+		b.full = append(b.full[:0], b.full[1:]...)
+		return taken
+	}
+	taken := b.open
+	b.open, b.now = nil, false
+	return taken
+}

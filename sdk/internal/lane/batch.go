@@ -1,0 +1,109 @@
+package lane
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// ErrDeliveryTimeout is the cause of outcomes that were forced because the time to
+// deliver a batch was over.
+var ErrDeliveryTimeout = errors.New("delivery timeout")
+
+// A Batch is frozen: the fields that the caller sets never change once it is given to
+// [Core.Enqueue].
+type Batch struct {
+	Base     batchfmt.Seq // the sequence of the first record; what Core.Next said
+	Count    int          // records, at least 1
+	Digest   batchfmt.Digest
+	Deadline time.Time // the outcome is there by then, whatever it takes
+	Tag      any       // the caller's; the core does not look at it
+
+	attempts   int
+	unanswered bool      // an attempt of this opening has no answer yet
+	asHead     bool      // the last attempt was sent when nothing stood in front of it
+	probe      bool      // the last attempt was sent alone, to find out whether the way is free
+	sentAt     time.Time // of the last attempt
+	uncertain  bool
+	stored     *wire.ProduceResult
+	refusal    *wire.Error // the last answer that was not success
+}
+
+// Last is the sequence of the last record.
+func (b *Batch) Last() batchfmt.Seq { return b.Base + batchfmt.Seq(b.Count) - 1 }
+
+// Attempts is how often the batch was handed to a connection.
+func (b *Batch) Attempts() int { return b.attempts }
+
+// proved reports whether answers prove that the batch is not stored: every attempt has
+// an answer, and each answer says that nothing happened.
+func (b *Batch) proved() bool { return !b.unanswered && !b.uncertain && b.refusal != nil }
+
+// Fate is one of the three ways in which a batch ends.
+type Fate uint8
+
+const (
+	Stored    Fate = iota + 1 // it is in the partition, once
+	NotStored                 // it is not, and never will be
+	Unknown                   // it may be
+)
+
+func (f Fate) String() string {
+	switch f {
+	case Stored:
+		return "stored"
+	case NotStored:
+		return "not stored"
+	case Unknown:
+		return "unknown"
+	}
+	return "no fate"
+}
+
+// An Outcome is what became of a batch.
+type Outcome struct {
+	Fate   Fate
+	Result wire.ProduceResult // with Stored
+	Cause  error              // with the other two; a *wire.Error when the server answered
+}
+
+// Kind says what an Action asks for.
+type Kind uint8
+
+const (
+	// Open asks for a new opening of the lane; an older one is given up.
+	Open Kind = iota + 1
+	// Send asks to hand the batch to the connection of the current opening.
+	Send
+	// Complete gives a batch its outcome.
+	Complete
+	// Fail says that the lane is over, with the reason; every frozen batch has its
+	// outcome by then.
+	Fail
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Open:
+		return "open"
+	case Send:
+		return "send"
+	case Complete:
+		return "complete"
+	case Fail:
+		return "fail"
+	}
+	return "no action"
+}
+
+// An Action is what the caller has to do. Actions are carried out in order.
+type Action struct {
+	Kind    Kind
+	Batch   *Batch          // of Send and Complete
+	Outcome Outcome         // of Complete
+	Acked   *wire.LanePoint // of Open: the last record known to be stored, nil for none
+	Sent    *batchfmt.Seq   // of Open: the highest sequence ever handed over, nil for none
+	Err     error           // of Fail
+}

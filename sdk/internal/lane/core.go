@@ -1,0 +1,407 @@
+package lane
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// MaxInFlight is how many batches of a lane may be without an answer: a server remembers
+// the last five of each lane, so it recognises every one of them when it comes again.
+const MaxInFlight = 5
+
+// Pauses and patience. All of them only cost time: sending again is always safe.
+const (
+	firstBackoff  = 10 * time.Millisecond
+	maxBackoff    = 2 * time.Second
+	firstPatience = 2 * time.Second // for an answer, before any was timed
+	minPatience   = 500 * time.Millisecond
+	maxPatience   = 10 * time.Second
+	openPatience  = 10 * time.Second       // for LaneOpened: the server may have work to finish first
+	gapPatience   = 200 * time.Millisecond // for the answer of a batch when a later one has its own
+	stopPatience  = time.Second            // for answers that are still on their way when the lane fails
+)
+
+// mode is where the lane stands with its server.
+type mode uint8
+
+const (
+	detached   mode = iota // no connection
+	opening                // OpenLane is on its way
+	pausing                // connected, but OpenLane waits for resumeAt
+	recovering             // open; one batch at a time until one succeeds
+	open                   // open; as many as the window allows
+	failing                // nothing is sent any more, answers are awaited
+	stopped                // over
+)
+
+// A Core is one lane. It is not safe for concurrent use. The zero value is not ready:
+// see [New].
+type Core struct {
+	mode   mode
+	queue  []*Batch // frozen, in order, without an outcome
+	next   batchfmt.Seq
+	sent   batchfmt.Seq // highest ever handed over; -1 for none
+	acked  *wire.LanePoint
+	window int
+	held   bool // the connection drains: what is out may finish, nothing new is sent
+
+	resumeAt time.Time     // nothing is sent before; zero for no pause
+	openedAt time.Time     // when OpenLane left
+	gapAt    time.Time     // when a later answer overtook that of the head; zero when none did
+	stopAt   time.Time     // when failing ends, whether the answers came or not
+	retries  int           // pauses in a row
+	losses   int           // answers in a row that did not come in time
+	ackTime  time.Duration // smoothed time to an answer; 0 before the first
+	cause    error         // why the lane is failing or stopped
+	goOn     bool          // failing because of a refusal: the lane may go on afterwards
+
+	jitter func(time.Duration) time.Duration
+	out    []Action
+}
+
+// New returns a lane that has never sent anything.
+func New() *Core {
+	return &Core{sent: -1, window: MaxInFlight, jitter: fullJitter}
+}
+
+// fullJitter spreads a pause over [d/2, d]: many lanes are refused at the same moment
+// and must not come back at the same moment.
+func fullJitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1)
+}
+
+// Actions returns what is to be done since the last call, in order. The slice is valid
+// until the next event.
+func (c *Core) Actions() []Action {
+	out := c.out
+	c.out = c.out[:0]
+	return out
+}
+
+// Next is the base sequence of the batch that is frozen next.
+func (c *Core) Next() batchfmt.Seq { return c.next }
+
+// Room reports whether a batch may be frozen and enqueued now. A batch is frozen only
+// when it can be sent at once, so that a batch that was never sent has no sequence.
+func (c *Core) Room(now time.Time) bool {
+	if c.held || now.Before(c.resumeAt) {
+		return false
+	}
+	switch c.mode {
+	case open:
+		return len(c.queue) < c.window
+	case recovering:
+		return len(c.queue) == 0
+	}
+	return false
+}
+
+// Idle reports whether no frozen batch is without an outcome.
+func (c *Core) Idle() bool { return len(c.queue) == 0 }
+
+// Unanswered reports whether an answer is on its way.
+func (c *Core) Unanswered() bool {
+	for _, b := range c.queue {
+		if b.unanswered {
+			return true
+		}
+	}
+	return c.mode == opening
+}
+
+// Attached reports whether the lane uses its connection or wants to.
+func (c *Core) Attached() bool { return c.mode != detached && c.mode != stopped }
+
+// Stopped returns why the lane is over, or nil.
+func (c *Core) Stopped() error {
+	if c.mode == stopped {
+		return c.cause
+	}
+	return nil
+}
+
+// SetWindow sets how many batches may be in flight: what the server agreed to, but never
+// more than MaxInFlight nor less than one.
+func (c *Core) SetWindow(n int) { c.window = min(max(n, 1), MaxInFlight) }
+
+// Hold says that the connection drains: nothing new is sent on it.
+func (c *Core) Hold() { c.held = true }
+
+// Held reports whether Hold was called for the present connection.
+func (c *Core) Held() bool { return c.held }
+
+// Connected says that there is a connection. The lane asks to be opened on it.
+func (c *Core) Connected(now time.Time) {
+	if c.mode != detached {
+		return
+	}
+	c.held = false
+	c.open(now)
+}
+
+// open asks for an opening. What has no answer yet is uncertain from here on.
+func (c *Core) open(now time.Time) {
+	c.giveUpAnswers()
+	c.mode, c.openedAt, c.resumeAt, c.gapAt = opening, now, time.Time{}, time.Time{}
+	a := Action{Kind: Open}
+	if c.acked != nil {
+		point := *c.acked
+		a.Acked = &point
+	}
+	if c.sent >= 0 {
+		sent := c.sent
+		a.Sent = &sent
+	}
+	c.out = append(c.out, a)
+}
+
+func (c *Core) giveUpAnswers() {
+	for _, b := range c.queue {
+		if b.unanswered {
+			b.unanswered, b.uncertain = false, true
+		}
+	}
+}
+
+// Opened is the answer to OpenLane. The server has checked our memory of the lane
+// against its own; we check its against ours, as either may be the one that is wrong.
+func (c *Core) Opened(now time.Time, m *wire.LaneOpened) {
+	if c.mode != opening {
+		return
+	}
+	switch {
+	case m.LastSequence > c.sent:
+		c.fail(now, laneError(wire.CodeProducerCloned, m.LastSequence, int64(c.sent), "the server holds sequences that were never sent from here"))
+		return
+	case c.acked != nil && m.LastSequence < c.acked.Sequence:
+		c.fail(now, laneError(wire.CodeDataLoss, c.acked.Sequence, int64(m.LastSequence)+1, "the server lacks what it acknowledged"))
+		return
+	}
+	c.retries = 0
+	c.mode = open
+	if len(c.queue) > 0 {
+		c.mode = recovering
+	}
+	c.pump(now)
+}
+
+func laneError(code wire.Code, seq batchfmt.Seq, expected int64, detail string) *wire.Error {
+	e := wire.Errorf(code, "%s", detail)
+	e.Sequence, e.Expected = int64(seq), expected
+	return e
+}
+
+// Refused is the other answer to OpenLane; it may also come later, to end an opening.
+func (c *Core) Refused(now time.Time, err *wire.Error) {
+	switch c.mode {
+	case detached, stopped:
+		return
+	case failing:
+		c.finish(now)
+		if c.mode == stopped {
+			return
+		}
+	}
+	c.giveUpAnswers()
+	if !err.Code.Info().Retry {
+		c.fail(now, err)
+		return
+	}
+	c.mode = pausing
+	c.pause(now, err.RetryAfter)
+}
+
+// Disconnected says that the opening is lost: the stream or the whole connection.
+func (c *Core) Disconnected(now time.Time) {
+	if c.mode == detached || c.mode == stopped {
+		return
+	}
+	c.giveUpAnswers()
+	c.resumeAt, c.gapAt = time.Time{}, time.Time{}
+	if c.mode == failing {
+		c.finish(now)
+		if c.mode == stopped {
+			return
+		}
+	}
+	c.mode = detached
+}
+
+// Enqueue takes a frozen batch and sends it. The caller asks [Core.Room] first and has
+// sealed the batch with the sequence that [Core.Next] said.
+func (c *Core) Enqueue(now time.Time, b *Batch) {
+	if !c.Room(now) || b.Base != c.next || b.Count < 1 {
+		panic("lane: batch enqueued out of turn")
+	}
+	c.next = b.Last() + 1
+	c.queue = append(c.queue, b)
+	c.pump(now)
+}
+
+// Written says that the last attempt of b has left; the time for its answer starts here.
+func (c *Core) Written(now time.Time, b *Batch) { b.sentAt = now }
+
+// pump sends what may be sent: in order, each batch at most once at a time, one alone
+// while it is not known whether the way is free.
+func (c *Core) pump(now time.Time) {
+	limit := c.window
+	switch {
+	case c.held || now.Before(c.resumeAt):
+		return
+	case c.mode == recovering:
+		limit = 1
+	case c.mode != open:
+		return
+	}
+	flying := 0
+	for _, b := range c.queue {
+		if b.unanswered {
+			flying++
+		}
+	}
+	for i, b := range c.queue {
+		if flying >= limit {
+			return
+		}
+		if b.unanswered || b.stored != nil {
+			continue
+		}
+		b.attempts++
+		b.unanswered, b.asHead, b.probe, b.sentAt = true, i == 0, c.mode == recovering, now
+		c.sent = max(c.sent, b.Last())
+		c.out = append(c.out, Action{Kind: Send, Batch: b})
+		flying++
+	}
+}
+
+// Result is the answer for one batch of the current opening. Answers that nobody waits
+// for are ignored.
+func (c *Core) Result(now time.Time, r *wire.ProduceResult) {
+	i := c.find(r.BaseSequence)
+	if i < 0 || !c.queue[i].unanswered {
+		return
+	}
+	b := c.queue[i]
+	b.unanswered = false
+	if r.Code == wire.CodeOK {
+		c.succeeded(now, i, r)
+	} else {
+		c.rejected(now, i, r)
+	}
+	if c.mode == failing && !c.Unanswered() {
+		c.finish(now)
+	}
+	c.pump(now)
+}
+
+func (c *Core) find(base batchfmt.Seq) int {
+	for i, b := range c.queue {
+		if b.Base == base {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *Core) succeeded(now time.Time, i int, r *wire.ProduceResult) {
+	b := c.queue[i]
+	if r.BaseOffset < 0 && !r.Duplicate {
+		b.uncertain = true
+		c.fail(now, laneError(wire.CodeProtocol, b.Base, -1, "success without an offset"))
+		return
+	}
+	result := *r
+	b.stored = &result
+	c.losses, c.retries = 0, 0
+	c.timeAnswer(now.Sub(b.sentAt))
+	if b.probe && c.mode == recovering {
+		c.mode = open
+	}
+	if i > 0 && c.gapAt.IsZero() {
+		c.gapAt = now
+	}
+	if i == 0 {
+		c.completeStored()
+	}
+}
+
+// completeStored gives their outcome to the batches at the head that have success.
+func (c *Core) completeStored() {
+	for len(c.queue) > 0 && c.queue[0].stored != nil {
+		b := c.pop()
+		if r := b.stored; r.BaseOffset >= 0 {
+			c.acked = &wire.LanePoint{Sequence: b.Last(), Offset: r.BaseOffset + batchfmt.Offset(b.Count) - 1, Digest: b.Digest}
+		}
+		c.complete(b, Outcome{Fate: Stored, Result: *b.stored})
+	}
+	if !slices.ContainsFunc(c.queue, func(b *Batch) bool { return b.stored != nil }) {
+		c.gapAt = time.Time{}
+	}
+}
+
+func (c *Core) pop() *Batch {
+	b := c.queue[0]
+	c.queue = append(c.queue[:0], c.queue[1:]...)
+	return b
+}
+
+func (c *Core) complete(b *Batch, o Outcome) {
+	c.out = append(c.out, Action{Kind: Complete, Batch: b, Outcome: o})
+}
+
+func (c *Core) timeAnswer(d time.Duration) {
+	if c.ackTime == 0 {
+		c.ackTime = max(d, 1)
+		return
+	}
+	c.ackTime += (d - c.ackTime) / 8
+}
+
+func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
+	b := c.queue[i]
+	b.refusal = refusalOf(r)
+	if r.Code.Info().Outcome != wire.NothingHappened {
+		b.uncertain = true
+	}
+	if c.mode == failing {
+		return
+	}
+	if i > 0 {
+		// It will be asked again when it is the head. Until then nothing new is sent, as
+		// it could only be out of order.
+		c.mode = recovering
+		return
+	}
+	switch decideHead(r.Code, b.asHead, b.uncertain) {
+	case resendNow:
+		c.mode = recovering
+	case resend:
+		c.mode = recovering
+		c.pause(now, r.RetryAfter)
+	case reopen:
+		c.giveUpAnswers()
+		c.mode = pausing
+		c.pause(now, r.RetryAfter)
+	case refuse:
+		c.goOn = true
+		c.startFailing(now, b.refusal)
+	case stop:
+		c.startFailing(now, b.refusal)
+	}
+}
+
+func refusalOf(r *wire.ProduceResult) *wire.Error {
+	return &wire.Error{Code: r.Code, RetryAfter: r.RetryAfter, Partition: -1,
+		Sequence: int64(r.BaseSequence), Expected: r.Expected, Detail: r.Detail}
+}
+
+// pause keeps the lane from sending, for as long as the server asked or longer each time.
+func (c *Core) pause(now time.Time, hint time.Duration) {
+	d := min(firstBackoff<<min(c.retries, 10), maxBackoff)
+	c.retries++
+	c.resumeAt = now.Add(max(c.jitter(d), min(hint, maxBackoff)))
+}

@@ -1,0 +1,21 @@
+// Package lane is the decision core of a lane: the way of one producer into one
+// partition. It says what is sent when, what may be sent again, and when a batch has its
+// outcome. Events go in, actions come out; it has no I/O, no clock and no goroutine, so
+// every rule of resending can be tested as a list of events.
+//
+// The nouns of the package:
+//
+//   - a [Batch] is frozen: its sequences and its bytes are fixed, and every attempt to
+//     store it sends those same bytes.
+//   - an opening is one OpenLane on one connection. The answers of an older opening
+//     mean nothing any more.
+//   - the head is the oldest frozen batch without an outcome. Only an answer for the
+//     head decides anything: whatever stands behind it waits for it.
+//   - a batch is uncertain when an attempt to store it had no answer, or an answer that
+//     leaves it open. That never wears off: no later error can turn it into "not stored".
+//   - an [Outcome] is what the application is told: stored, not stored, or unknown.
+//     Every batch gets exactly one, in the order of the sequences.
+//
+// The core never numbers anew what may have been stored, never skips a sequence that the
+// server may still wait for, and never raises the producer epoch by itself.
+package lane

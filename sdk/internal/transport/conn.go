@@ -1,0 +1,223 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/quoin-io/quoin/wire"
+)
+
+const (
+	pingEvery   = time.Second
+	missedPings = 3
+	// drainGrace is how long a draining connection may go on after the time that the
+	// server named, when the server itself does not close it.
+	drainGrace = 10 * time.Second
+	laneSlots  = 64 // streams for lanes
+)
+
+// A Conn is one connection after its Hello.
+type Conn struct {
+	manager *Manager
+	quic    *quic.Conn
+	control *quic.Stream
+	addr    string
+	hello   *wire.HelloOK
+
+	draining chan struct{} // closed when the server said Drain
+	drained  wire.Drain    // set before draining is closed
+	pings    atomic.Int64  // without an answer
+
+	mu struct {
+		sync.Mutex
+		slots [laneSlots]*laneStream
+		uses  int // lanes, requests and subscriptions that are not finished
+		quit  bool
+	}
+}
+
+// newConn starts the two goroutines of a connection; they end with it, and the manager
+// waits for them.
+func (m *Manager) newConn(q *quic.Conn, control *quic.Stream, addr string, hello *wire.HelloOK) *Conn {
+	c := &Conn{manager: m, quic: q, control: control, addr: addr, hello: hello, draining: make(chan struct{})}
+	m.mu.Lock()
+	m.mu.live[c] = struct{}{}
+	m.mu.Unlock()
+	m.wg.Go(c.readControl)
+	m.wg.Go(c.keepWatch)
+	if m.ctx.Err() != nil {
+		c.close(wire.CodeOK, "client closed") // Close may have run before c was in the list
+	}
+	return c
+}
+
+// Addr says where the server is, for people.
+func (c *Conn) Addr() string { return c.addr }
+
+// Limits are what the server said in its Hello.
+func (c *Conn) Limits() *wire.HelloOK { return c.hello }
+
+// Done is closed when the connection is over.
+func (c *Conn) Done() <-chan struct{} { return c.quic.Context().Done() }
+
+// Err is why the connection is over, or nil.
+func (c *Conn) Err() error {
+	if c.quic.Context().Err() == nil {
+		return nil
+	}
+	return lost(context.Cause(c.quic.Context()))
+}
+
+// Draining is closed when the server is about to go: what is under way will be answered,
+// nothing new should be started.
+func (c *Conn) Draining() <-chan struct{} { return c.draining }
+
+// drain is the message of the server; it is there once Draining is closed.
+func (c *Conn) drain() wire.Drain { return c.drained }
+
+func (c *Conn) close(code wire.Code, text string) {
+	c.quic.CloseWithError(quic.ApplicationErrorCode(code), text)
+}
+
+// readControl reads what the server says on the control stream.
+func (c *Conn) readControl() {
+	defer c.forget()
+	for {
+		m, err := wire.Read(c.control)
+		if err != nil {
+			// The server never ends this stream while it means to go on.
+			c.close(wire.CodeProtocol, "control stream: "+err.Error())
+			<-c.Done()
+			return
+		}
+		switch m := m.(type) {
+		case *wire.Pong:
+			c.pings.Store(0)
+		case *wire.Drain:
+			c.startDrain(*m)
+		case *wire.Error:
+			c.close(m.Code, m.Detail)
+		default:
+			c.close(wire.CodeProtocol, fmt.Sprintf("%v on the control stream", m.Kind()))
+		}
+	}
+}
+
+func (c *Conn) startDrain(d wire.Drain) {
+	select {
+	case <-c.draining:
+		return
+	default:
+	}
+	c.drained = d
+	close(c.draining)
+	c.release(0)
+}
+
+func (c *Conn) forget() {
+	c.manager.mu.Lock()
+	delete(c.manager.mu.live, c)
+	c.manager.mu.Unlock()
+}
+
+// keepWatch pings, and ends a connection whose server does not answer: the protocol
+// below would take ten seconds to notice. It also ends one that drains for too long.
+func (c *Conn) keepWatch() {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	draining := c.draining
+	var giveUp <-chan time.Time
+	frame := make([]byte, 0, wire.HeaderSize+8)
+	for nonce := uint64(1); ; nonce++ {
+		select {
+		case <-c.Done():
+			return
+		case <-giveUp:
+			c.close(wire.CodeOK, "drained for too long")
+			return
+		case <-draining:
+			draining = nil
+			timer := time.NewTimer(min(c.drained.RetryAfter, time.Minute) + drainGrace)
+			defer timer.Stop()
+			giveUp = timer.C
+		case <-ticker.C:
+			if c.pings.Add(1) > missedPings {
+				c.close(wire.CodeShutdown, "no answer to pings")
+				return
+			}
+			frame = wire.Append(frame[:0], &wire.Ping{Nonce: nonce})
+			// Without room for sixteen bytes the ping counts as missed, as it should.
+			_ = c.control.TryWriteAll(frame)
+		}
+	}
+}
+
+// acquire counts a use of the connection; release ends it. A draining connection is
+// closed when nothing uses it any more.
+func (c *Conn) acquire() {
+	c.mu.Lock()
+	c.mu.uses++
+	c.mu.Unlock()
+}
+
+func (c *Conn) release(n int) {
+	c.mu.Lock()
+	c.mu.uses -= n
+	finished := false
+	if c.mu.uses == 0 && !c.mu.quit {
+		select {
+		case <-c.draining:
+			c.mu.quit, finished = true, true
+		default:
+		}
+	}
+	c.mu.Unlock()
+	if finished {
+		c.close(wire.CodeOK, "drained")
+	}
+}
+
+// request sends one request on a stream of its own. The error is a *wire.Error when the
+// server refused, else an ErrLost or that of ctx.
+func (c *Conn) request(ctx context.Context, m wire.Message) (wire.Message, error) {
+	c.acquire()
+	defer c.release(1)
+	stream, err := c.quic.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, c.streamError(ctx, err)
+	}
+	defer stream.CancelRead(quic.StreamErrorCode(wire.CodeOK))
+	// A deadline in the past wakes reads and writes, and does so for good.
+	stop := context.AfterFunc(ctx, func() { stream.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := wire.Write(stream, m); err != nil {
+		stream.CancelWrite(quic.StreamErrorCode(wire.CodeOK))
+		return nil, c.streamError(ctx, err)
+	}
+	if err := stream.Close(); err != nil {
+		return nil, c.streamError(ctx, err)
+	}
+	reply, err := wire.Read(stream)
+	if err != nil {
+		return nil, c.streamError(ctx, err)
+	}
+	if refusal, ok := reply.(*wire.Error); ok {
+		return nil, refusal
+	}
+	return reply, nil
+}
+
+func (c *Conn) streamError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if cause := c.Err(); cause != nil {
+		return cause
+	}
+	return lost(err)
+}

@@ -1,0 +1,65 @@
+package sdk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// PartitionForKey is where records with a key go, unless the producer says otherwise:
+// xxhash64 of the key, with seed 0, modulo the number of partitions. It will never
+// change, so that other programs may rely on it. partitions must be at least 1.
+func PartitionForKey(key []byte, partitions int) int {
+	return int(xxhash.Sum64(key) % uint64(partitions))
+}
+
+// choosePartition returns the partition of r, or sticky when the record has no say.
+func (p *Producer) choosePartition(r *Record) (partition int, sticky bool, err error) {
+	n := len(p.senders)
+	switch {
+	case p.config.partition >= 0:
+		return p.config.partition, false, nil
+	case p.config.partitioner != nil:
+		// A copy, as whatever is given to a function that is not known escapes to the heap:
+		// so only producers with a partitioner pay for that.
+		given := *r
+		chosen := p.config.partitioner(&given, n)
+		if chosen < 0 || chosen >= n {
+			return 0, false, fmt.Errorf("%w: the partitioner chose %d, topic %q has %d", ErrUnknownPartition, chosen, p.topic, n)
+		}
+		return chosen, false, nil
+	case r.Key != nil:
+		return PartitionForKey(r.Key, n), false, nil
+	}
+	return int(p.sticky.Load()), n > 1, nil
+}
+
+// moveOn chooses another partition for records without a key, one whose lane did not
+// fail if there is one. Of several goroutines that leave the same partition one wins.
+func (p *Producer) moveOn(from int) int {
+	n := len(p.senders)
+	next := from
+	for try := 0; try < n && (next == from || p.laneFailed(next)); try++ {
+		next = (from + 1 + rand.IntN(n-1)) % n
+	}
+	if next == from || p.laneFailed(next) {
+		for i := 1; i < n; i++ { // the dice found none: look at all
+			if next = (from + i) % n; !p.laneFailed(next) {
+				break
+			}
+		}
+	}
+	p.sticky.CompareAndSwap(int64(from), int64(next))
+	return int(p.sticky.Load())
+}
+
+func (p *Producer) laneFailed(partition int) bool {
+	s := p.senders[partition].Load()
+	return s != nil && s.failed.Load()
+}
+
+// senderSlots holds the senders of a producer by partition; each is made when its
+// partition gets its first record.
+type senderSlots []atomic.Pointer[sender]

@@ -1,0 +1,224 @@
+package sdk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	randv2 "math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/batcher"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// Defaults and bounds of a producer's settings; doc.go has the table.
+const (
+	defaultMaxBuffered     = 64 << 20
+	minMaxBuffered         = 1 << 10
+	maxMaxBuffered         = 64 << 30
+	defaultBatchBytes      = 64 << 10
+	maxBatchBytes          = batchfmt.MaxBatchBytes - batchfmt.HeaderSize2
+	maxLinger              = time.Minute
+	defaultDeliveryTimeout = 2 * time.Minute
+	minDeliveryTimeout     = 10 * time.Millisecond
+	maxDeliveryTimeout     = 7 * 24 * time.Hour
+)
+
+type producerConfig struct {
+	idempotent      bool
+	compression     Compression
+	maxBuffered     int64
+	batchBytes      int
+	linger          time.Duration
+	deliveryTimeout time.Duration
+	partitioner     func(*Record, int) int
+	partition       int // -1 when not fixed
+}
+
+// A ProducerBuilder collects the settings of a producer. Build checks them.
+type ProducerBuilder struct {
+	client *Client
+	topic  string
+	config producerConfig
+}
+
+// Producer begins a producer for one topic.
+func (c *Client) Producer(topic string) *ProducerBuilder {
+	return &ProducerBuilder{client: c, topic: topic, config: producerConfig{
+		maxBuffered: defaultMaxBuffered, batchBytes: defaultBatchBytes,
+		deliveryTimeout: defaultDeliveryTimeout, partition: -1,
+	}}
+}
+
+// Idempotent numbers every record, so that whatever is sent again is stored once. It
+// must be set: plain producers come in a later release.
+func (b *ProducerBuilder) Idempotent() *ProducerBuilder {
+	b.config.idempotent = true
+	return b
+}
+
+// Compression compresses batches. Default: [NoCompression].
+func (b *ProducerBuilder) Compression(c Compression) *ProducerBuilder {
+	b.config.compression = c
+	return b
+}
+
+// MaxBuffered bounds the bytes of all records that have no outcome yet: keys, values,
+// headers and 64 bytes each. When it is reached, Send and SendAsync wait. Default 64 MiB;
+// 1 KiB to 64 GiB. More memory rides out longer outages.
+func (b *ProducerBuilder) MaxBuffered(bytes int64) *ProducerBuilder {
+	b.config.maxBuffered = bytes
+	return b
+}
+
+// BatchBytes is how many bytes of records fill a batch, before compression. Default
+// 64 KiB; 1 byte to 16 MiB, and never more than the topic takes. Larger batches compress
+// better; smaller ones have their outcome sooner.
+func (b *ProducerBuilder) BatchBytes(n int) *ProducerBuilder {
+	b.config.batchBytes = n
+	return b
+}
+
+// Linger is how long a batch waits for more records before it is sent. Default 0: an
+// idle partition sends at once, and a busy one sends with every answer what queued
+// meanwhile. Up to one minute; below a millisecond it means a millisecond or so.
+func (b *ProducerBuilder) Linger(d time.Duration) *ProducerBuilder {
+	b.config.linger = d
+	return b
+}
+
+// DeliveryTimeout is when a record has its outcome at the latest, counted from when it
+// was accepted. Default 2 min; 10 ms to 7 days. A record that was handed to the network
+// and has no answer by then ends in [OutcomeUnknown], and its partition takes no more
+// records from this producer, as nothing could be said about their order.
+func (b *ProducerBuilder) DeliveryTimeout(d time.Duration) *ProducerBuilder {
+	b.config.deliveryTimeout = d
+	return b
+}
+
+// Partitioner chooses the partition of each record. Default: see [PartitionForKey];
+// records without a key go to one partition batch by batch. fn is called by Send and
+// SendAsync, from any goroutine, and must return 0 to partitions-1.
+func (b *ProducerBuilder) Partitioner(fn func(r *Record, partitions int) int) *ProducerBuilder {
+	b.config.partitioner = fn
+	return b
+}
+
+// Partition sends every record to this partition.
+func (b *ProducerBuilder) Partition(n int) *ProducerBuilder {
+	b.config.partition = n
+	if n < 0 {
+		b.config.partition = -2 // Build names it; -1 means that nothing was chosen
+	}
+	return b
+}
+
+func (c *producerConfig) check() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !c.idempotent {
+		faults = append(faults, ErrNotIdempotent)
+	}
+	if c.compression > Zstd {
+		fault("sdk: Compression(%d) is not known", c.compression)
+	}
+	if c.maxBuffered < minMaxBuffered || c.maxBuffered > maxMaxBuffered {
+		fault("sdk: MaxBuffered(%d) is not %d to %d bytes", c.maxBuffered, minMaxBuffered, int64(maxMaxBuffered))
+	}
+	if c.batchBytes < 1 || c.batchBytes > maxBatchBytes {
+		fault("sdk: BatchBytes(%d) is not 1 to %d bytes", c.batchBytes, maxBatchBytes)
+	}
+	if c.linger < 0 || c.linger > maxLinger {
+		fault("sdk: Linger(%v) is not 0 to %v", c.linger, maxLinger)
+	}
+	if c.deliveryTimeout < minDeliveryTimeout || c.deliveryTimeout > maxDeliveryTimeout {
+		fault("sdk: DeliveryTimeout(%v) is not %v to %v", c.deliveryTimeout, minDeliveryTimeout, maxDeliveryTimeout)
+	}
+	if c.linger > 0 && c.linger >= c.deliveryTimeout {
+		fault("sdk: Linger(%v) is not below DeliveryTimeout(%v)", c.linger, c.deliveryTimeout)
+	}
+	if c.partition < -1 {
+		fault("sdk: Partition is negative")
+	}
+	if c.partition >= 0 && c.partitioner != nil {
+		fault("sdk: Partition and Partitioner exclude each other")
+	}
+	return errors.Join(faults...)
+}
+
+// Build checks the settings, all at once, looks up the topic and gets the producer its
+// id. It goes on through lost connections until ctx ends.
+func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
+	if err := b.config.check(); err != nil {
+		return nil, err
+	}
+	info, err := b.client.topicInfo(ctx, b.topic)
+	if err != nil {
+		return nil, err
+	}
+	n := len(info.Partitions)
+	switch {
+	case n == 0:
+		return nil, fmt.Errorf("sdk: topic %q has no partitions", b.topic)
+	case b.config.partition >= n:
+		return nil, fmt.Errorf("%w: Partition(%d), topic %q has %d", ErrUnknownPartition, b.config.partition, b.topic, n)
+	}
+	conn, err := b.client.transport.Wait(ctx)
+	if err != nil {
+		return nil, serverError("build producer", b.topic, err)
+	}
+	hello := conn.Limits()
+	if !slices.Contains(hello.BatchVersions, batchfmt.Version2) {
+		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
+			Sequence: -1, Expected: -1, Detail: "the server does not accept batches of idempotent producers"}
+	}
+	identity, err := b.init(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := newProducer(b, info, identity, int(hello.MaxBatchBytes))
+	if err := b.client.register(p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// init gets the producer id. The instance id is the same in every attempt, so that a
+// lost answer does not cost an id.
+func (b *ProducerBuilder) init(ctx context.Context) (*wire.ProducerInited, error) {
+	request := &wire.InitProducer{}
+	rand.Read(request.Instance[:])
+	reply, err := b.client.do(ctx, "init producer", b.topic, request, true)
+	if err != nil {
+		return nil, err
+	}
+	inited, ok := reply.(*wire.ProducerInited)
+	if !ok || inited.ProducerID == batchfmt.NoProducer {
+		return nil, unexpected("init producer", reply)
+	}
+	return inited, nil
+}
+
+func newProducer(b *ProducerBuilder, info *wire.TopicInfo, identity *wire.ProducerInited, connLimit int) *Producer {
+	limit := batchfmt.MaxBatchBytes
+	for _, other := range []int{int(info.MaxBatchBytes), connLimit} {
+		if other > 0 {
+			limit = min(limit, other)
+		}
+	}
+	p := &Producer{
+		client: b.client, topic: b.topic, topicID: info.ID, config: b.config,
+		identity: *identity, limit: limit,
+		senders: make(senderSlots, len(info.Partitions)),
+		buffer:  buffer{max: b.config.maxBuffered},
+		closed:  make(chan struct{}),
+	}
+	p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
+	p.frames = sync.Pool{New: func() any { return new([]byte) }}
+	p.sticky.Store(int64(randv2.IntN(len(info.Partitions))))
+	return p
+}

@@ -1,0 +1,224 @@
+package sdk
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/batcher"
+	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/transport"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// errMoveOn says that a record without a key belongs into another partition.
+var errMoveOn = errors.New("another partition's turn")
+
+// frameRoom is what stands in front of a sealed batch, so that it is sent in place.
+const frameRoom = wire.HeaderSize + wire.ProduceHead
+
+// keptFrame is the largest frame buffer that is used again.
+const keptFrame = 1 << 20
+
+type records = batcher.Batch[delivery]
+
+// A sender is what a producer has for one partition: the batch that gathers, the core of
+// the lane, and the one goroutine that freezes, sends and takes answers. The goroutine is
+// started by newSender, stopped by stop or by the failure of the lane, and awaited by
+// wait.
+type sender struct {
+	p         *Producer
+	partition int
+	wake      chan struct{}
+	done      chan struct{} // closed when the goroutine ended
+	callbacks *callbacks
+	failed    atomic.Bool                    // mu.failed is set
+	confirmed atomic.Int64                   // every outcome up to this sequence was given out
+	handle    atomic.Pointer[transport.Lane] // the current opening; nil for none
+
+	// Callers and the goroutine share this. Lock order: mu before the pool and buffer.
+	mu struct {
+		sync.Mutex
+		batcher  *batcher.Batcher[delivery]
+		room     bool  // the goroutine could send now
+		idle     bool  // nothing is frozen
+		stuck    bool  // records without a key went here since this partition's turn began
+		refusing error // what new records are told; nil while they are taken
+		stopping error // why the goroutine has to end
+		accepted uint64
+		decided  uint64 // records with an outcome
+		called   uint64 // records whose callback returned too
+		flushes  []flushWait
+	}
+
+	inbox inbox
+
+	// The goroutine's own.
+	core    *lane.Core
+	conn    *transport.Conn
+	opening uint64 // number of the current opening
+	taken   []inboxEvent
+	actions []lane.Action
+}
+
+type flushWait struct {
+	target     uint64
+	inCallback bool
+	done       chan struct{}
+}
+
+// frozen is a batch with its sequences: the frame that is sent, and whose records it has.
+type frozen struct {
+	lane.Batch
+	records   *records
+	frame     *[]byte
+	firstSend int64 // Unix milliseconds
+}
+
+func newSender(p *Producer, partition int) *sender {
+	s := &sender{p: p, partition: partition, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		callbacks: newCallbacks(), core: lane.New()}
+	s.confirmed.Store(-1)
+	s.mu.idle = true
+	s.mu.batcher = batcher.New[delivery](batcher.Config{
+		BatchBytes: p.config.batchBytes, Limit: p.limit, Linger: p.config.linger, Pool: &p.batches,
+	})
+	go s.run()
+	return s
+}
+
+// add puts a record into the batch that gathers and wakes the goroutine if need be.
+func (s *sender) add(r *batchfmt.Record, cost int64, d delivery, now time.Time, sticky bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.mu.batcher
+	switch {
+	case s.mu.refusing != nil && sticky && s.failed.Load() && s.p.anyLaneWorks():
+		return errMoveOn
+	case s.mu.refusing != nil:
+		return s.mu.refusing
+	case sticky && s.mu.stuck && !b.Gathering():
+		s.mu.stuck = false
+		return errMoveOn
+	}
+	opened := b.Opened()
+	if err := b.Add(r, int(cost), d, now); err != nil {
+		return tooLarge(err)
+	}
+	s.mu.accepted++
+	s.mu.stuck = s.mu.stuck || sticky
+	if b.Opened() != opened || s.mu.room && b.Due(now, s.mu.idle) {
+		signal(s.wake)
+	}
+	return nil
+}
+
+// anyLaneWorks reports whether records without a key can go anywhere.
+func (p *Producer) anyLaneWorks() bool {
+	for i := range p.senders {
+		if !p.laneFailed(i) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sender) flush() {
+	s.mu.Lock()
+	s.mu.batcher.Flush()
+	s.mu.Unlock()
+	signal(s.wake)
+}
+
+// flushed flushes and returns a channel that is closed when every record so far has its
+// outcome and, unless inCallback, its callback returned; nil when that is so already.
+func (s *sender) flushed(inCallback bool) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := flushWait{target: s.mu.accepted, inCallback: inCallback, done: make(chan struct{})}
+	if s.reached(w) {
+		return nil
+	}
+	s.mu.flushes = append(s.mu.flushes, w)
+	s.mu.batcher.Flush()
+	signal(s.wake)
+	return w.done
+}
+
+func (s *sender) reached(w flushWait) bool {
+	if w.inCallback {
+		return s.mu.decided >= w.target
+	}
+	return s.mu.called >= w.target
+}
+
+// wakeFlushes closes the channels of flushes that are done. mu is held.
+func (s *sender) wakeFlushes() {
+	left := s.mu.flushes[:0]
+	for _, w := range s.mu.flushes {
+		if s.reached(w) {
+			close(w.done)
+			continue
+		}
+		left = append(left, w)
+	}
+	s.mu.flushes = left
+}
+
+// refuse takes no more records.
+func (s *sender) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.refusing == nil {
+		s.mu.refusing = ErrClosed
+	}
+}
+
+// stop ends the goroutine; with interrupt also when it waits in a write.
+func (s *sender) stop(cause error, interrupt bool) {
+	s.mu.Lock()
+	s.mu.stopping = cause
+	s.mu.Unlock()
+	if h := s.handle.Load(); h != nil && interrupt {
+		h.Interrupt()
+	}
+	signal(s.wake)
+}
+
+// wait waits for the goroutine, and for the callbacks unless it is called from one. It
+// reports false when expired comes first; nil never expires.
+func (s *sender) wait(inCallback bool, expired <-chan time.Time) bool {
+	waits := []<-chan struct{}{s.done, s.callbacks.done}
+	if inCallback {
+		waits = waits[:1]
+	}
+	for _, done := range waits {
+		select {
+		case <-done:
+			continue
+		default:
+		}
+		select {
+		case <-done:
+		case <-expired:
+			return false
+		}
+	}
+	return true
+}
+
+// called notes that the callbacks of a batch returned, and takes its memory back.
+func (s *sender) called(o *outcome) {
+	n := len(o.records.Tags)
+	if o.err == nil {
+		s.confirmed.Store(o.first.Sequence + int64(n) - 1)
+	}
+	o.records.Reset()
+	s.p.batches.Put(o.records)
+	s.mu.Lock()
+	s.mu.called += uint64(n)
+	s.wakeFlushes()
+	s.mu.Unlock()
+}

@@ -1,0 +1,20 @@
+# The commands of a contributor's day. CI runs .ci/run and nothing else.
+.PHONY: test race fuzz bench ci
+
+test:
+	go test ./...
+
+race:
+	go test -race -short ./sdk/... ./server/...
+
+# Every fuzz target for SECONDS each.
+SECONDS ?= 60
+fuzz:
+	FUZZ_SECONDS=$(SECONDS) bash -c 'for p in $$(go list ./...); do for t in $$(go test -list "^Fuzz" $$p | grep "^Fuzz"); do go test -run "^$$" -fuzz "^$$t\$$" -fuzztime $(SECONDS)s $$p || exit 1; done; done'
+
+# The product against the bare ceiling, in one run.
+bench:
+	go test -run '^$$' -bench . -benchmem ./compat/ceiling
+
+ci:
+	.ci/run

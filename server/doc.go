@@ -12,7 +12,8 @@
 //	catalog.db                      topics, producer ids, owner terms
 //	topics/ID/N/*.seg, *.idx        the log of partition N of the topic with that id
 //	topics/ID/N/producers-*.snap    what the partition knew of its producers
-//	dev-cert.pem, *.key             the certificate and the transport's secrets, mode 0600
+//	tls.crt, tls.key                the development certificate, mode 0600
+//	reset.key, token.key            the transport's secrets, mode 0600
 //
 // What it promises: a batch is acknowledged when it is on disk; a batch that is sent again
 // is answered with where it stands and is not appended a second time; what is not durable

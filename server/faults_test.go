@@ -136,3 +136,26 @@ func TestDroppedAckAndCutConnection(t *testing.T) {
 	f.reconnect(t, 1)
 	wantValues(t, f.c, f.topic, 0, "a", "b")
 }
+
+// A stop in good order answers what is in flight, refuses what comes later, and tells
+// clients before it closes.
+func TestDrain(t *testing.T) {
+	f := setUp(t)
+	began, release := f.HoldSync()
+	f.lane.Produce(f.batch(t, 0, "a"))
+	<-began
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		f.Restart()
+	}()
+	if m, ok := f.c.Control().(*wire.Drain); !ok || m.RetryAfter <= 0 {
+		t.Fatalf("the client was told %+v", m)
+	}
+	release()
+	wantStored(t, f.lane.Result(), 0, false)
+	wantClosed(t, f.c, wire.CodeShutdown)
+	<-stopped
+	f.reconnect(t, 0)
+	wantValues(t, f.c, f.topic, 0, "a")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/quoin-io/quoin/sdk"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"quoin": main})
+}
+
+// leakChecked looks for goroutines that the tests have left behind.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	return code
+}
+
+// patience bounds every wait; a test that passes never reaches it.
+const patience = 20 * time.Second
+
+// TestScripts pins what the commands print, where, and with which exit code.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "run"))
+			return os.Mkdir(filepath.Join(env.WorkDir, "run"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await":     await,
+			"roundtrip": roundTrip,
+			"term":      terminate,
+		},
+	})
+}
+
+// await waits until a file is there: the server has announced itself then.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	name := ts.MkAbs(args[0])
+	for end := time.Now().Add(patience); ; {
+		_, err := os.Stat(name)
+		if (err == nil) != neg {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s: %v", args[0], err)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
+}
+
+// terminate sends SIGTERM to what runs in the background; testscript's own kill cannot.
+func terminate(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}
+
+// roundTrip sends a record to the server whose URL is in a file, and reads it back.
+func roundTrip(ts *testscript.TestScript, _ bool, args []string) {
+	url := strings.TrimSpace(ts.ReadFile(args[0]))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ts.Check(sendAndRead(ctx, url))
+}
+
+func sendAndRead(ctx context.Context, url string) (err error) {
+	client, err := sdk.Dial(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close(ctx)) }()
+	if _, err := client.CreateTopic(ctx, "t", sdk.TopicOptions{Partitions: 1}); err != nil && !errors.Is(err, sdk.ErrTopicExists) {
+		return err
+	}
+	producer, err := client.Producer("t").Idempotent().Build(ctx)
+	if err != nil {
+		return err
+	}
+	ack, err := producer.Send(ctx, sdk.Record{Value: []byte("hello")})
+	if err != nil {
+		return err
+	}
+	consumer, err := client.Consumer("t").From(sdk.At(ack.Offset)).StopAtEnd().Build(ctx)
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	for rec, err := range consumer.Records(ctx) {
+		if err != nil || string(rec.Value) != "hello" {
+			return errors.Join(err, errors.New("read something else than was sent"))
+		}
+	}
+	return nil
+}

@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 		}, wire.CodeInvalidProducerEpoch},
 		{"a control batch", func(t *testing.T, f *fixture) []byte {
 			return batchfmt.AppendControl(nil, f.p.ProducerID, 0, batchfmt.Control{Kind: batchfmt.ControlFence, Last: 1})
-		}, wire.CodeUnsupportedMessages},
+		}, wire.CodeUnsupportedRecords},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

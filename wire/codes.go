@@ -42,7 +42,6 @@ const (
 	CodeInternal           Code = 6
 	CodeUnknownKind        Code = 7
 	CodeInvalidRequest     Code = 8
-	CodeSuperseded         Code = 9
 
 	// topics and partitions
 	CodeUnknownTopic       Code = 20
@@ -56,15 +55,17 @@ const (
 	CodeVersionUnsupported Code = 28
 
 	// batches
-	CodeCorruptBatch        Code = 40
-	CodeMessageTooLarge     Code = 41
-	CodeStorageError        Code = 42
-	CodeDiskFull            Code = 43
-	CodeDurabilityUnknown   Code = 44
-	CodeInvalidDurability   Code = 45
-	CodeTooManyInFlight     Code = 46
-	CodeInvalidLane         Code = 47
-	CodeUnsupportedMessages Code = 48
+	CodeCorruptBatch       Code = 40
+	CodeMessageTooLarge    Code = 41
+	CodeStorageError       Code = 42
+	CodeDiskFull           Code = 43
+	CodeDurabilityUnknown  Code = 44
+	CodeInvalidDurability  Code = 45
+	CodeTooManyInFlight    Code = 46
+	CodeInvalidLane        Code = 47
+	CodeUnsupportedRecords Code = 48
+	CodeBatchUnreadable    Code = 49
+	CodeLookUpFailed       Code = 50
 
 	// producers
 	CodeOutOfOrder               Code = 60
@@ -102,7 +103,6 @@ var codeTable = []CodeInfo{
 	{CodeInternal, "INTERNAL_ERROR", false, OutcomeUnknown, ActorOperator, "the server failed; its log says more"},
 	{CodeUnknownKind, "UNKNOWN_FRAME_KIND", false, NothingHappened, ActorApp, "a frame of a kind that this side does not know"},
 	{CodeInvalidRequest, "INVALID_REQUEST", false, NothingHappened, ActorApp, "a field of the request is not allowed"},
-	{CodeSuperseded, "SUPERSEDED", true, OutcomeUnknown, ActorClient, "a newer opening of the lane took over"},
 	{CodeUnknownTopic, "UNKNOWN_TOPIC", false, NothingHappened, ActorApp, "no topic has this name"},
 	{CodeUnknownTopicID, "UNKNOWN_TOPIC_ID", false, NothingHappened, ActorApp, "no topic has this id; it may have been deleted, or deleted and made again"},
 	{CodeUnknownPartition, "UNKNOWN_PARTITION", false, NothingHappened, ActorApp, "the topic has no such partition"},
@@ -120,7 +120,9 @@ var codeTable = []CodeInfo{
 	{CodeInvalidDurability, "INVALID_DURABILITY", false, NothingHappened, ActorApp, "the server does not offer this durability"},
 	{CodeTooManyInFlight, "TOO_MANY_IN_FLIGHT", true, NothingHappened, ActorClient, "the lane has more batches in flight than the server agreed to"},
 	{CodeInvalidLane, "INVALID_LANE", true, NothingHappened, ActorClient, "the stream has no lane of this number"},
-	{CodeUnsupportedMessages, "UNSUPPORTED_RECORDS", false, NothingHappened, ActorApp, "the batch holds what this server does not accept from producers"},
+	{CodeUnsupportedRecords, "UNSUPPORTED_RECORDS", false, NothingHappened, ActorApp, "the batch holds what this server does not accept from producers"},
+	{CodeBatchUnreadable, "BATCH_UNREADABLE", false, Happened, ActorOperator, "the batch was stored and cannot be read any more"},
+	{CodeLookUpFailed, "LOOK_UP_FAILED", true, OutcomeUnknown, ActorOperator, "the batch may be stored, and the log could not be searched for it"},
 	{CodeOutOfOrder, "OUT_OF_ORDER_SEQUENCE_NUMBER", true, NothingHappened, ActorClient, "an earlier batch of the lane is missing"},
 	{CodeInvalidProducerEpoch, "INVALID_PRODUCER_EPOCH", false, OutcomeUnknown, ActorApp, "another instance holds the producer id now"},
 	{CodeUnknownProducerID, "UNKNOWN_PRODUCER_ID", false, OutcomeUnknown, ActorApp, "the partition knows nothing of this producer and cannot tell what it stored"},

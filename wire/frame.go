@@ -77,7 +77,7 @@ var kinds = map[Kind]struct {
 	KindCredit:          {"Credit", 256, func() Message { return new(Credit) }},
 	KindEndReached:      {"EndReached", 256, func() Message { return new(EndReached) }},
 	KindCreateTopic:     {"CreateTopic", 4 << 10, func() Message { return new(CreateTopic) }},
-	KindTopicCreated:    {"TopicCreated", 4 << 10, func() Message { return new(TopicCreated) }},
+	KindTopicCreated:    {"TopicCreated", 1 << 20, func() Message { return new(TopicCreated) }},
 	KindDeleteTopic:     {"DeleteTopic", 4 << 10, func() Message { return new(DeleteTopic) }},
 	KindTopicDeleted:    {"TopicDeleted", 4 << 10, func() Message { return new(TopicDeleted) }},
 	KindDescribeTopics:  {"DescribeTopics", 64 << 10, func() Message { return new(DescribeTopics) }},

@@ -45,6 +45,11 @@ type Options struct {
 // "udp", "udp4" or "udp6"; the host may be empty for all addresses. Errors are those of
 // [net.ListenPacket].
 func Listen(network, addr string, o Options) (Conn, error) {
+	switch network {
+	case "udp", "udp4", "udp6":
+	default: // some others would leave a file behind
+		return nil, fmt.Errorf("open UDP socket: %w", net.UnknownNetworkError(network))
+	}
 	var lc net.ListenConfig
 	pc, err := lc.ListenPacket(context.Background(), network, addr)
 	if err != nil {

@@ -213,7 +213,7 @@ var stories = []struct {
 	{"a lane that was taken over is opened again and resends", func(r *rig) {
 		r.ready()
 		r.enqueue(1)
-		r.refused(wire.CodeSuperseded)
+		r.refused(wire.CodeInvalidLane)
 		r.wait(firstBackoff)
 		r.opened(0)
 		r.duplicate(0, 3)
@@ -334,7 +334,6 @@ func TestDecideHead(t *testing.T) {
 		{"out of order behind others that are done now", wire.CodeOutOfOrder, false, false, resendNow},
 		{"out of order in front", wire.CodeOutOfOrder, true, false, reopen},
 		{"the server forgot the lane number", wire.CodeInvalidLane, true, false, reopen},
-		{"a newer opening exists", wire.CodeSuperseded, true, true, reopen},
 		{"throttled", wire.CodeThrottled, true, false, resend},
 		{"sync failed", wire.CodeDurabilityUnknown, true, true, resend},
 		{"partition stopped", wire.CodePartitionStopped, true, true, resend},
@@ -343,6 +342,8 @@ func TestDecideHead(t *testing.T) {
 		{"too large, but an attempt may have been stored", wire.CodeMessageTooLarge, true, true, stop},
 		{"conflict", wire.CodeSequenceConflict, true, false, stop},
 		{"fenced", wire.CodeInvalidProducerEpoch, true, false, stop},
+		{"stored, and unreadable by now", wire.CodeBatchUnreadable, true, true, stop},
+		{"the log could not be searched", wire.CodeLookUpFailed, true, true, resend},
 		{"data loss", wire.CodeDataLoss, true, false, stop},
 		{"cloned", wire.CodeProducerCloned, true, false, stop},
 		{"topic gone", wire.CodeUnknownTopicID, true, false, stop},

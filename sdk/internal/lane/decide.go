@@ -32,7 +32,7 @@ var laneOver = map[wire.Code]bool{
 //
 //	out of order, batches were in front of it then   resendNow  they have their outcome by now
 //	out of order                                     reopen     the server stands elsewhere than we think
-//	no such lane, lane taken over                    reopen
+//	no such lane                                     reopen
 //	may be retried                                   resend
 //	the lane is over                                 stop
 //	the answer leaves the outcome open               stop
@@ -43,7 +43,7 @@ func decideHead(code wire.Code, asHead, uncertain bool) verdict {
 	switch {
 	case code == wire.CodeOutOfOrder && !asHead:
 		return resendNow
-	case code == wire.CodeOutOfOrder, code == wire.CodeInvalidLane, code == wire.CodeSuperseded:
+	case code == wire.CodeOutOfOrder, code == wire.CodeInvalidLane:
 		return reopen
 	case info.Retry:
 		return resend

@@ -58,7 +58,7 @@ type Broker struct {
 	}
 	grants struct {
 		sync.Mutex
-		held map[batchfmt.ProducerID]*held
+		holdings map[batchfmt.ProducerID][]*holding
 	}
 }
 
@@ -78,13 +78,12 @@ func Open(cfg Config) (*Broker, error) {
 	}
 	b := &Broker{cfg: cfg, catalog: cat, in: buffers.NewPool(inBudget), out: buffers.NewPool(outBudget)}
 	b.mu.topics = make(map[catalog.TopicID]*topic)
-	b.grants.held = make(map[batchfmt.ProducerID]*held)
+	b.grants.holdings = make(map[batchfmt.ProducerID][]*holding)
 	if err := errors.Join(b.checkCatalog(), b.finishDeletes()); err != nil {
 		return nil, errors.Join(err, cat.Close())
 	}
 	if err := b.openTopics(); err != nil {
-		b.Abandon()
-		return nil, err
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }

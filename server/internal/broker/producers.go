@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/catalog"
@@ -10,11 +11,11 @@ import (
 	"github.com/quoin-io/quoin/wire"
 )
 
-// held is the grant of a producer that has lanes open here.
-type held struct {
-	grant      *partition.Grant
-	lanes      int
-	partitions map[*partition.Partition]struct{} // where it ever opened a lane
+// A holding is a grant that has lanes here. It leaves when nothing that came with any of
+// its lanes is under way any more, whether it was revoked or not.
+type holding struct {
+	grant *partition.Grant
+	lanes map[*partition.Partition]int // how many lanes it has where
 }
 
 // InitProducer hands out a producer id. For a name that another instance holds it first
@@ -36,25 +37,25 @@ func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer) (wire.M
 	return &wire.ProducerInited{ProducerID: p.ID, Epoch: p.Epoch, Key: wire.Secret(p.Key)}, nil
 }
 
-// fenceOlder revokes a grant of p's id that is not p's.
+// fenceOlder revokes what older instances hold of p's id, and waits until nothing of them
+// is between its decision and its sync. Asked again, it waits again.
 func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer) *wire.Error {
-	b.grants.Lock()
-	h := b.grants.held[p.ID]
 	var partitions []*partition.Partition
-	if h != nil && h.grant.Epoch < p.Epoch {
-		h.grant.Revoke(p.Epoch)
-		delete(b.grants.held, p.ID)
-		for part := range h.partitions {
-			partitions = append(partitions, part)
+	b.grants.Lock()
+	for _, h := range b.grants.holdings[p.ID] {
+		if h.grant.Epoch < p.Epoch {
+			h.grant.Revoke(p.Epoch)
+			for part := range h.lanes {
+				partitions = append(partitions, part)
+			}
 		}
 	}
 	b.grants.Unlock()
 	for _, part := range partitions {
 		select {
-		case failure := <-part.Quiesce(p.ID):
-			// A failed sync leaves the older instance's batches unknown, but nothing of
-			// it can be appended any more, and that is what is waited for.
-			_ = failure
+		case <-part.Quiesce(p.ID):
+			// Even after a failed sync: it leaves the older instance's batches unknown,
+			// but nothing of it can be appended any more, and that is what counts here.
 		case <-ctx.Done():
 			return wire.Errorf(wire.CodeShutdown, "the connection ended")
 		}
@@ -63,38 +64,61 @@ func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer) *wire.Error
 }
 
 // Authorize gives the grant for a lane to whoever shows the holder's key. The caller
-// gives it back with Release when the lane ends.
+// gives it back with Release when the lane is quiet.
 func (b *Broker) Authorize(m *wire.OpenLane, part *partition.Partition) (*partition.Grant, *wire.Error) {
+	// The catalog is asked under the lock: whoever takes the id over changes the catalog
+	// first and then comes here, and so either we see the change or it sees the holding.
+	b.grants.Lock()
+	defer b.grants.Unlock()
 	p, err := b.catalog.Authorize(m.ProducerID, catalog.Key(m.Key))
 	if err != nil {
 		e := refusal(err)
 		e.ProducerID = m.ProducerID
 		return nil, e
 	}
-	b.grants.Lock()
-	defer b.grants.Unlock()
-	h := b.grants.held[p.ID]
-	if h == nil || h.grant.Epoch < p.Epoch {
-		h = &held{grant: partition.NewGrant(p.ID, p.Epoch), partitions: make(map[*partition.Partition]struct{})}
-		b.grants.held[p.ID] = h
-	}
-	if h.grant.Epoch > p.Epoch {
-		// The holder changed between the look into the catalog and here.
-		return nil, fenced(p.ID, h.grant.Epoch)
-	}
-	h.lanes++
-	h.partitions[part] = struct{}{}
+	h := b.holding(p)
+	h.lanes[part]++
 	return h.grant, nil
 }
 
-// Release gives back one lane's share of a grant.
-func (b *Broker) Release(g *partition.Grant) {
+// holding finds or makes the holding of the present holder; those of older ones lose
+// their right. The caller has the lock.
+func (b *Broker) holding(p catalog.Producer) *holding {
+	var current *holding
+	for _, h := range b.grants.holdings[p.ID] {
+		if h.grant.Epoch == p.Epoch {
+			current = h
+		} else {
+			h.grant.Revoke(p.Epoch)
+		}
+	}
+	if current == nil {
+		current = &holding{grant: partition.NewGrant(p.ID, p.Epoch), lanes: make(map[*partition.Partition]int)}
+		b.grants.holdings[p.ID] = append(b.grants.holdings[p.ID], current)
+	}
+	return current
+}
+
+// Release gives back one lane of a grant.
+func (b *Broker) Release(g *partition.Grant, part *partition.Partition) {
 	b.grants.Lock()
 	defer b.grants.Unlock()
-	if h := b.grants.held[g.ID]; h != nil && h.grant == g {
-		if h.lanes--; h.lanes == 0 {
-			delete(b.grants.held, g.ID)
-		}
+	holdings := b.grants.holdings[g.ID]
+	i := slices.IndexFunc(holdings, func(h *holding) bool { return h.grant == g })
+	if i < 0 {
+		return
+	}
+	h := holdings[i]
+	if h.lanes[part]--; h.lanes[part] == 0 {
+		delete(h.lanes, part)
+	}
+	if len(h.lanes) > 0 {
+		return
+	}
+	if holdings = slices.Delete(holdings, i, i+1); len(holdings) == 0 {
+		delete(b.grants.holdings, g.ID)
+	} else {
+		b.grants.holdings[g.ID] = holdings
 	}
 }
 

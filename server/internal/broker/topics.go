@@ -61,8 +61,10 @@ func (b *Broker) DeleteTopic(m *wire.DeleteTopic) (wire.Message, *wire.Error) {
 	open := b.mu.topics[t.ID]
 	delete(b.mu.topics, t.ID)
 	b.mu.Unlock()
-	if err := open.close(wire.Errorf(wire.CodeUnknownTopicID, "the topic was deleted")); err != nil {
-		b.cfg.Log.Warn("closing a deleted topic", "topic", t.Name, "error", err)
+	if open != nil { // else it could not be opened when it was made, nor taken back
+		if err := open.close(wire.Errorf(wire.CodeUnknownTopicID, "the topic was deleted")); err != nil {
+			b.cfg.Log.Warn("closing a deleted topic", "topic", t.Name, "error", err)
+		}
 	}
 	if err := b.removeTopic(t.ID); err != nil {
 		// It is deleted all the same; the files are removed at the next start.

@@ -27,39 +27,60 @@ func NewPool(budget int64) *Pool {
 // A Buffer is bytes on loan. Its holder calls Release once.
 type Buffer struct {
 	B     []byte
-	pool  *Pool
+	share *Share
 	class int // -1: larger than every class, not kept
 	cost  int64
 }
 
-// Get lends a buffer whose B has length n. It is nil when that would break the budget.
-func (p *Pool) Get(n int) *Buffer {
+// A Share is what one connection may have of a pool at a time, so that none can take all
+// of it. It is safe for concurrent use.
+type Share struct {
+	pool *Pool
+	left *semaphore.Weighted
+}
+
+// Share makes a share of limit bytes.
+func (p *Pool) Share(limit int64) *Share {
+	return &Share{pool: p, left: semaphore.NewWeighted(limit)}
+}
+
+// Get lends a buffer whose B has length n. It is nil when that would break the share or
+// the budget of the pool.
+func (s *Share) Get(n int) *Buffer {
 	class, cost := classOf(n)
-	if !p.left.TryAcquire(int64(cost)) {
+	if !s.left.TryAcquire(int64(cost)) {
 		return nil
 	}
-	return p.lend(n, class, cost)
+	if !s.pool.left.TryAcquire(int64(cost)) {
+		s.left.Release(int64(cost))
+		return nil
+	}
+	return s.lend(n, class, cost)
 }
 
 // Wait is Get that waits for room. The error is ctx's; a buffer that is larger than the
-// whole budget waits until ctx ends.
-func (p *Pool) Wait(ctx context.Context, n int) (*Buffer, error) {
+// share waits until ctx ends.
+func (s *Share) Wait(ctx context.Context, n int) (*Buffer, error) {
 	class, cost := classOf(n)
-	if err := p.left.Acquire(ctx, int64(cost)); err != nil {
+	if err := s.left.Acquire(ctx, int64(cost)); err != nil {
 		return nil, err
 	}
-	return p.lend(n, class, cost), nil
+	if err := s.pool.left.Acquire(ctx, int64(cost)); err != nil {
+		s.left.Release(int64(cost))
+		return nil, err
+	}
+	return s.lend(n, class, cost), nil
 }
 
-func (p *Pool) lend(n, class, cost int) *Buffer {
-	p.out.Add(int64(cost))
+func (s *Share) lend(n, class, cost int) *Buffer {
+	s.pool.out.Add(int64(cost))
 	if class >= 0 {
-		if b, ok := p.free[class].Get().(*Buffer); ok {
-			b.B = b.B[:n]
+		if b, ok := s.pool.free[class].Get().(*Buffer); ok {
+			b.B, b.share = b.B[:n], s
 			return b
 		}
 	}
-	return &Buffer{B: make([]byte, n, cost), pool: p, class: class, cost: int64(cost)}
+	return &Buffer{B: make([]byte, n, cost), share: s, class: class, cost: int64(cost)}
 }
 
 // Out is how many bytes are on loan.
@@ -70,12 +91,14 @@ func (b *Buffer) Release() {
 	if b == nil {
 		return
 	}
-	p, cost, class := b.pool, b.cost, b.class
+	share, cost, class := b.share, b.cost, b.class
+	p := share.pool
 	if class >= 0 {
 		p.free[class].Put(b)
 	}
 	p.out.Add(-cost)
 	p.left.Release(cost)
+	share.left.Release(cost)
 }
 
 func classOf(n int) (class, capacity int) {

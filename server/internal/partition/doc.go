@@ -10,8 +10,9 @@
 // groups, and one sync then covers all of them. What is not durable is shown to nobody:
 // neither to readers nor to retries.
 //
-// The owner never waits: not for the disk's sync, not for a look-up in the log, not for
-// a client that does not take its answers.
+// The owner does not wait for the sync of what it appends, nor for a look-up in the log,
+// nor for a client that does not take its answers. Two rare steps of the log do sync in
+// the owner: the begin of a new segment, and the undo of a group that failed.
 //
 // The nouns: a [Grant] is the right to write under a producer id, an [Opening] is one
 // stream's hold on one lane, a [Sink] takes the results of batches.

@@ -29,15 +29,28 @@ type parked struct {
 // come with; CloseLane ends it.
 func (p *Partition) OpenLane(r OpenRequest) *Opening {
 	o := &Opening{grant: r.Grant}
-	if closed := p.do(func() { p.openLane(r, o) }); closed != nil {
+	open := func() { p.afterLookUp(r.Grant.ID, func() { p.openLane(r, o) }) }
+	if closed := p.do(open); closed != nil {
 		r.Reply(nil, closed)
 	}
 	return o
 }
 
 // CloseLane says that the opening's stream has ended, whether the lane was opened or not.
-func (p *Partition) CloseLane(o *Opening) {
-	p.do(func() { p.owner.state.Released(o.grant.ID, o.number) })
+// quiet is called, in the owner or at once, when nothing that came with the opening can
+// be appended or made durable any more.
+func (p *Partition) CloseLane(o *Opening, quiet func()) {
+	pid := o.grant.ID
+	closed := p.do(func() {
+		p.afterLookUp(pid, func() {
+			pending := p.owner.state.Lane(pid).PendingEnd()
+			p.owner.state.Released(pid, o.number)
+			p.park(pending, func(*wire.Error) { quiet() })
+		})
+	})
+	if closed != nil {
+		quiet()
+	}
 }
 
 // Quiesce waits until nothing of a producer is between its decision and its sync. The
@@ -45,7 +58,9 @@ func (p *Partition) CloseLane(o *Opening) {
 func (p *Partition) Quiesce(pid batchfmt.ProducerID) <-chan *wire.Error {
 	done := make(chan *wire.Error, 1)
 	closed := p.do(func() {
-		p.park(p.owner.state.Lane(pid).PendingEnd(), func(failure *wire.Error) { done <- failure })
+		p.afterLookUp(pid, func() {
+			p.park(p.owner.state.Lane(pid).PendingEnd(), func(failure *wire.Error) { done <- failure })
+		})
 	})
 	if closed != nil {
 		done <- nil // a partition that is closed has nothing in flight
@@ -103,7 +118,8 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 	case producerstate.OpenLookUp:
 		started := p.search(id, v.LookUp, v.LookUp, func(f producerstate.Finding, err error) {
 			if err != nil {
-				refuse(wire.Errorf(wire.CodeStorageError, "%v", err))
+				failed := p.lookUpFailed(err)
+				refuse(wire.Errorf(failed.Code, "%s", failed.Detail))
 				return
 			}
 			p.answerOpening(r, opening, f)

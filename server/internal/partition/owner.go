@@ -79,7 +79,7 @@ func (p *Partition) run() {
 func (p *Partition) work() {
 	o := &p.owner
 	p.queue.Lock()
-	o.taken, p.queue.items = p.queue.items, o.taken[:0]
+	o.taken, p.queue.items, p.queue.bytes = p.queue.items, o.taken[:0], 0
 	p.queue.Unlock()
 	for i := range o.taken {
 		c := &o.taken[i]
@@ -102,7 +102,7 @@ func (p *Partition) decide(pr *Produce) {
 	o := &p.owner
 	id := producerstate.IdentityOf(pr.Batch)
 	if l := o.lookUps[id.PID]; l != nil {
-		l.held = append(l.held, *pr) // order in the lane: it waits for the one before it
+		l.held = append(l.held, command{produce: *pr}) // it waits for the one before it
 		return
 	}
 	o.state.Confirm(id.PID, pr.Confirmed)
@@ -145,8 +145,23 @@ func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.
 		r.Duplicate, r.Verified = true, v.Verified
 		p.answer(pr, id, r)
 	default:
-		p.answer(pr, id, refused(v))
+		r := refused(v)
+		r.BaseSequence = id.Base
+		e := entry{produce: *pr, result: r}
+		if v.Kind == producerstate.Conflict || r.NotStored {
+			// It says that something stands in the way for ever: that must be durable.
+			e.until = p.frontier()
+		}
+		p.enter(e)
 	}
+}
+
+// frontier is the end of what was decided so far, durable or not.
+func (p *Partition) frontier() batchfmt.Offset {
+	if g := &p.owner.group; len(g.batches) > 0 {
+		return g.next
+	}
+	return p.owner.end
 }
 
 // accept lets a new batch into the group, after the checks that only new batches meet.
@@ -245,7 +260,12 @@ func (p *Partition) undoGroup(err error) {
 	}
 	o.state.Rollback()
 	failure := storageError(err)
-	p.cfg.Logger.Error("append failed and was undone", "topic", p.cfg.Topic, "partition", p.cfg.Number,
+	broken := errors.Is(err, seglog.ErrBroken)
+	if broken {
+		// The undo failed too: a part of the group may be found by the next start.
+		failure = wire.Errorf(wire.CodeDurabilityUnknown, "%v", err)
+	}
+	p.cfg.Logger.Error("append failed", "undone", !broken, "topic", p.cfg.Topic, "partition", p.cfg.Number,
 		"batches", len(o.group.batches), "error", err)
 	for i := range o.group.entries {
 		e := &o.group.entries[i]
@@ -254,7 +274,7 @@ func (p *Partition) undoGroup(err error) {
 		e.produce.Buffer.Release()
 		e.produce.Sink.Result(r)
 	}
-	if errors.Is(err, seglog.ErrBroken) {
+	if broken {
 		p.fail(err)
 	}
 }
@@ -306,7 +326,9 @@ func refused(v producerstate.Verdict) wire.ProduceResult {
 		case producerstate.FateNever:
 			r.NotStored = true
 		}
-	case producerstate.Damaged, producerstate.Invalid:
+	case producerstate.Damaged:
+		r.Code, r.BaseOffset = wire.CodeBatchUnreadable, v.Offset
+	case producerstate.Invalid:
 		r.Code = wire.CodeCorruptBatch
 	case producerstate.UnknownOutcome:
 		r.Code = wire.CodeUnknownOutcome

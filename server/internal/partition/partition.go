@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// maxQueued bounds the batches that wait for the owner. Their bytes are bounded by
-	// the budget for frames.
-	maxQueued = 4096
+	// maxQueued and maxQueuedBytes bound the batches that wait for the owner, so that one
+	// partition whose disk is stuck does not hold all memory for frames.
+	maxQueued      = 4096
+	maxQueuedBytes = 32 << 20
 	// groupBytes bounds what goes down in one append.
 	groupBytes = 4 << 20
 	// maxLookUps bounds the searches in the log that run at once for this partition.
@@ -56,6 +57,7 @@ type Partition struct {
 	queue struct {
 		sync.Mutex
 		items  []command
+		bytes  int         // of the batches among them
 		closed *wire.Error // set when nothing is taken any more
 	}
 	wake    chan struct{} // capacity 1: the queue is not empty
@@ -66,8 +68,11 @@ type Partition struct {
 	done    chan struct{} // the owner has ended
 	helpers sync.WaitGroup
 
+	snapshots sync.Mutex // held while a snapshot is written
+
 	durable atomic.Int64 // the durable end, what readers see
 	failed  atomic.Bool  // takes no writes any more
+	ending  atomic.Bool  // searches in the log should give up
 
 	readers struct {
 		sync.Mutex
@@ -196,11 +201,12 @@ func (p *Partition) Produce(pr Produce) *wire.Error {
 	case p.queue.closed != nil:
 		defer p.queue.Unlock()
 		return p.queue.closed
-	case len(p.queue.items) >= maxQueued:
+	case len(p.queue.items) >= maxQueued, p.queue.bytes >= maxQueuedBytes:
 		p.queue.Unlock()
 		return p.subject(wire.Errorf(wire.CodeThrottled, "the partition's queue is full"))
 	}
 	p.queue.items = append(p.queue.items, command{produce: pr})
+	p.queue.bytes += pr.Batch.Size()
 	p.queue.Unlock()
 	p.signal()
 	return nil
@@ -333,11 +339,12 @@ func (p *Partition) end(why *wire.Error, mode stopMode) error {
 	}
 	p.queue.Unlock()
 	if first {
+		p.ending.Store(true)
 		p.stop <- mode
 	}
 	<-p.done
-	p.helpers.Wait()
 	p.wakeReaders(why)
+	p.helpers.Wait()
 	if !first || mode == stopAbandon {
 		return nil
 	}

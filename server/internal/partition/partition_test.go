@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -194,7 +195,7 @@ func TestFailedUndoStopsThePartition(t *testing.T) {
 	disk.FailWrite(1, syscall.EIO)
 	disk.Fail(vfs.OpTruncate, 0, 1, syscall.EIO)
 	b.give(1, "b")
-	b.wantCode(wire.CodeStorageError)
+	b.wantCode(wire.CodeDurabilityUnknown) // a part of it may be found by the next start
 	b.give(1, "b")
 	b.wantCode(wire.CodePartitionStopped)
 	b.give(0, "a")
@@ -442,4 +443,145 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The write of a group fails in its second part and cannot be undone: its first part may
+// be found by the next start, so nobody may be told that nothing happened.
+func TestGroupThatIsHalfWrittenAndNotUndone(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	b.openLane()
+	big := strings.Repeat("v", 600<<10)
+	b.together(func() {
+		disk.FailWrite(2, syscall.EIO)
+		disk.Fail(vfs.OpTruncate, 0, 1, syscall.EIO)
+		b.give(0, big)
+		b.give(1, big)
+	})
+	b.wantCode(wire.CodeDurabilityUnknown)
+	b.wantCode(wire.CodeDurabilityUnknown)
+	b.p.Close(wire.Errorf(wire.CodeShutdown, ""))
+	b = openPartition(t, disk)
+	defer b.close()
+	if m := b.openLane(); m.LastSequence != 0 {
+		t.Fatalf("the lane is at %d: the test does not test what it says", m.LastSequence)
+	}
+}
+
+// Damage on the way of a look-up must not turn a stored batch into one that is not.
+func TestLookUpMeetsDamage(t *testing.T) {
+	fs := vfs.NewMem()
+	b := openPartition(t, fs)
+	defer b.close()
+	b.openLane()
+	for i := range 8 {
+		b.give(batchfmt.Seq(i), "v")
+		b.wantStored(batchfmt.Offset(i), false)
+	}
+	flipBatch(t, fs, 1)
+	b.give(0, "v")
+	r := <-b.sink
+	if outcome := r.Code.Info().Outcome; r.Code != wire.CodeOK && outcome == wire.NothingHappened {
+		t.Fatalf("a batch that is stored is answered with %v: %v", r.Code, outcome)
+	}
+}
+
+// flipBatch damages the nth of batches that are all as large as one with the value "v".
+func flipBatch(t *testing.T, fs vfs.FS, n int) {
+	t.Helper()
+	names, err := fs.List(dir)
+	must(t, err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".seg") {
+			continue
+		}
+		f, err := fs.Open(filepath.Join(dir, name))
+		must(t, err)
+		at := int64(segmentHeader + n*sealed(t, 7, 0, "v").Size() + 20)
+		var c [1]byte
+		_, err = f.ReadAt(c[:], at)
+		must(t, err)
+		c[0] ^= 0xff
+		_, err = f.WriteAt(c[:], at)
+		must(t, err)
+		must(t, f.Close())
+	}
+}
+
+// segmentHeader is what stands in front of the batches of a segment.
+const segmentHeader = 32
+
+func TestCloseDuringALookUp(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	b.openLane()
+	for i := range 8 {
+		b.give(batchfmt.Seq(i), "v")
+		b.wantStored(batchfmt.Offset(i), false)
+	}
+	gate, began := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	disk.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpRead {
+			once.Do(func() { close(began) })
+			<-gate
+		}
+	})
+	b.give(0, "v")
+	b.give(1, "v")
+	<-began
+	closed := make(chan error, 1)
+	go func() { closed <- b.p.Close(wire.Errorf(wire.CodeShutdown, "bye")) }()
+	for i := range 2 {
+		// Stored long ago; SHUTDOWN leaves that open, and the order is kept.
+		if r := <-b.sink; r.Code != wire.CodeShutdown || r.BaseSequence != batchfmt.Seq(i) {
+			t.Errorf("answer %d is %v for batch %d", i, r.Code, r.BaseSequence)
+		}
+	}
+	disk.Observe(nil)
+	close(gate)
+	must(t, <-closed)
+}
+
+func TestSnapshotsThatWereNotFinishedAreRemoved(t *testing.T) {
+	fs := vfs.NewMem()
+	b := openPartition(t, fs)
+	f, err := fs.Create(filepath.Join(dir, snapshotName(0)+tempSuffix))
+	must(t, err)
+	must(t, f.Close())
+	b.close()
+	b = openPartition(t, fs)
+	defer b.close()
+	names, err := fs.List(dir)
+	must(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, tempSuffix) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// That another batch holds a sequence for ever is said when it is durable.
+func TestConflictWithABatchThatIsNotDurable(t *testing.T) {
+	disk := vfs.NewFaulty(vfs.NewMem())
+	b := openPartition(t, disk)
+	defer b.close()
+	b.openLane()
+	gate, began := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	disk.Observe(func(op vfs.Op, _ string) {
+		if op == vfs.OpSync {
+			once.Do(func() { close(began) })
+			<-gate
+		}
+	})
+	b.give(0, "a")
+	<-began
+	b.give(0, "b")
+	b.give(5, "gap") // its answer rests on nothing that must be durable
+	b.wantCode(wire.CodeOutOfOrder)
+	disk.Observe(nil)
+	close(gate)
+	b.wantStored(0, false)
+	b.wantCode(wire.CodeSequenceConflict)
 }

@@ -24,6 +24,7 @@ const (
 
 	snapshotPrefix = "producers-"
 	snapshotSuffix = ".snap"
+	tempSuffix     = ".tmp"
 )
 
 // A pendingSnapshot was taken and must not be written before all that it says is durable:
@@ -60,6 +61,9 @@ func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.O
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := removeLeftovers(cfg.FS, cfg.Dir); err != nil {
+		return nil, 0, err
+	}
 	for _, name := range slices.Backward(names) {
 		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name))
 		switch {
@@ -80,6 +84,22 @@ func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.O
 			"topic", cfg.Topic, "partition", cfg.Number, "log_start", log.Start())
 	}
 	return state, log.Start(), nil
+}
+
+// removeLeftovers removes snapshots that a crash has left half written.
+func removeLeftovers(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, snapshotPrefix) && strings.HasSuffix(name, snapshotSuffix+tempSuffix) {
+			if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // snapshots lists the snapshot files, oldest first.
@@ -150,6 +170,8 @@ func (p *Partition) saveFinalSnapshot() {
 // writeSnapshot writes a snapshot and removes those that are too old. A failure costs
 // time at the next start and nothing else: the log has it all.
 func (p *Partition) writeSnapshot(s *pendingSnapshot) {
+	p.snapshots.Lock() // the last one may come while a helper writes the one before
+	defer p.snapshots.Unlock()
 	err := storeSnapshot(p.cfg.FS, p.cfg.Dir, s)
 	if err != nil {
 		p.cfg.Logger.Warn("producer snapshot not written", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
@@ -158,7 +180,7 @@ func (p *Partition) writeSnapshot(s *pendingSnapshot) {
 
 func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 	name := filepath.Join(dir, snapshotName(s.end))
-	temp := name + ".tmp"
+	temp := name + tempSuffix
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -83,13 +83,13 @@ func (p *Partition) shutDown(mode stopMode) {
 		<-p.synced
 	}
 	close(p.sync)
-	p.dropHeld()
+	p.dropLookUps()
 }
 
 func (p *Partition) refuseQueued() {
 	p.queue.Lock()
 	items, why := p.queue.items, p.queue.closed
-	p.queue.items = nil
+	p.queue.items, p.queue.bytes = nil, 0
 	p.queue.Unlock()
 	for i := range items {
 		c := &items[i]

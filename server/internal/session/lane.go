@@ -20,10 +20,8 @@ const (
 	// maxInFlight is how many batches of a lane may be without a result: as many as the
 	// partition remembers with all that a retry needs.
 	maxInFlight = producerstate.WindowSize
-	// maxLanes bounds the lanes of a connection.
+	// maxLanes bounds the lanes of a connection, over all of its streams.
 	maxLanes = 16384
-	// maxLanesPerStream bounds the lanes of a stream; clients spread them over streams.
-	maxLanesPerStream = 1024
 )
 
 // A laneStream is a stream of lanes. Its reader is the goroutine that serves the stream
@@ -31,7 +29,7 @@ const (
 type laneStream struct {
 	s       *session
 	stream  *quic.Stream
-	in      io.Reader
+	in      *bufio.Reader
 	lanes   map[uint32]*lane
 	out     *resultWriter
 	records batchfmt.Reader
@@ -45,10 +43,11 @@ type lane struct {
 	grant    *partition.Grant
 	opening  *partition.Opening
 	open     atomic.Bool // set by the partition's owner
+	refused  atomic.Bool // likewise
 	inFlight atomic.Int32
 }
 
-// Result takes the result of a batch from the partition's owner. It never blocks.
+// Result takes the result of a batch from the partition's owner. It does not block.
 func (l *lane) Result(r wire.ProduceResult) {
 	l.inFlight.Add(-1)
 	r.Lane = l.num
@@ -70,11 +69,19 @@ func serveLanes(s *session, stream *quic.Stream, r *bufio.Reader, first *wire.Op
 	ls.open(first)
 	err := ls.read()
 	for _, l := range ls.lanes {
-		l.part.CloseLane(l.opening)
-		s.l.cfg.Broker.Release(l.grant)
+		ls.close(l)
 	}
 	ls.out.finish(err)
 	<-done
+}
+
+// close lets go of a lane. The grant is given back when the owner has nothing of the
+// lane under way any more: until then whoever takes the id over must wait for it.
+func (ls *laneStream) close(l *lane) {
+	delete(ls.lanes, l.num)
+	ls.s.lanes.Add(-1)
+	b := ls.s.l.cfg.Broker
+	l.part.CloseLane(l.opening, func() { b.Release(l.grant, l.part) })
 }
 
 // read takes frames until the stream ends. Its error is nil when the client finished.
@@ -94,7 +101,12 @@ func (ls *laneStream) read() error {
 }
 
 func (ls *laneStream) frame(h wire.Header) error {
-	in := ls.in
+	if ls.in.Buffered() < h.Size {
+		// The rest of a frame must come at some speed, as it holds memory meanwhile.
+		ls.stream.SetReadDeadline(time.Now().Add(frameTimeout(h.Size)))
+		defer ls.stream.SetReadDeadline(time.Time{})
+	}
+	var in io.Reader = ls.in
 	if at := ls.s.frameStart(true, h.Kind, wire.HeaderSize+h.Size); at >= 0 {
 		in = &cutReader{r: ls.in, left: at - wire.HeaderSize, cut: ls.s.cut}
 	}
@@ -123,12 +135,15 @@ func (ls *laneStream) frame(h wire.Header) error {
 // is done.
 func (ls *laneStream) open(m *wire.OpenLane) {
 	refuse := func(e *wire.Error) { ls.out.message(&wire.LaneRefused{Lane: m.Lane, Err: *e}) }
-	if _, taken := ls.lanes[m.Lane]; taken {
-		refuse(wire.Errorf(wire.CodeInvalidLane, "lane %d is open on this stream already", m.Lane))
-		return
+	if l := ls.lanes[m.Lane]; l != nil {
+		if !l.refused.Load() {
+			refuse(wire.Errorf(wire.CodeInvalidLane, "lane %d is open on this stream already", m.Lane))
+			return
+		}
+		ls.close(l) // its number is free again
 	}
-	if len(ls.lanes) >= maxLanesPerStream {
-		refuse(wire.Errorf(wire.CodeInvalidLane, "the stream has %d lanes already", len(ls.lanes)))
+	if ls.s.lanes.Load() >= maxLanes {
+		refuse(wire.Errorf(wire.CodeThrottled, "the connection has %d lanes already", maxLanes))
 		return
 	}
 	b := ls.s.l.cfg.Broker
@@ -144,10 +159,13 @@ func (ls *laneStream) open(m *wire.OpenLane) {
 	}
 	l := &lane{num: m.Lane, out: ls.out, part: part, grant: grant}
 	ls.lanes[m.Lane] = l
+	ls.s.lanes.Add(1)
+	ls.out.allow(len(ls.lanes))
 	l.opening = part.OpenLane(partition.OpenRequest{
 		Grant: grant, Epoch: m.Epoch, Acked: m.Acked, Sent: m.Sent, Fresh: m.Fresh,
 		Reply: func(opened *wire.LaneOpened, failure *wire.Error) {
 			if failure != nil {
+				l.refused.Store(true)
 				refuse(failure)
 				return
 			}
@@ -159,15 +177,29 @@ func (ls *laneStream) open(m *wire.OpenLane) {
 }
 
 // produce reads one batch into memory from the budget, checks its bytes and hands it to
-// the partition's owner.
+// the partition's owner. Only a lane that is open is worth the memory.
 func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
-	buf := ls.s.l.cfg.Broker.In().Get(h.Size)
-	if buf == nil {
-		return ls.skip(in, h)
-	}
-	if _, err := io.ReadFull(in, buf.B); err != nil {
-		buf.Release()
+	head := make([]byte, 0, wire.ProduceHead)
+	head, err := wire.ReadPayload(in, wire.Header{Kind: h.Kind, Size: min(h.Size, wire.ProduceHead)}, head)
+	if err != nil {
 		return err
+	}
+	if len(head) < wire.ProduceHead {
+		return &wire.FrameError{Kind: h.Kind, Field: "size", Reason: "is less than the head"}
+	}
+	num := binary.LittleEndian.Uint32(head)
+	l := ls.lanes[num]
+	if l == nil || !l.open.Load() {
+		return ls.skip(in, h, num, wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", num))
+	}
+	buf := ls.s.in.Get(h.Size)
+	if buf == nil {
+		return ls.skip(in, h, num, wire.Errorf(wire.CodeThrottled, "the memory for frames is in use"))
+	}
+	copy(buf.B, head)
+	if _, err := io.ReadFull(in, buf.B[len(head):]); err != nil {
+		buf.Release()
+		return unexpected(err)
 	}
 	var m wire.Produce
 	if err := wire.DecodeInto(&m, buf.B); err != nil {
@@ -177,22 +209,28 @@ func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
 	if ls.s.frameEnd(true, &m) {
 		ls.s.cut()
 	}
-	if failure := ls.submit(&m, buf); failure != nil {
+	if failure := ls.submit(l, &m, buf); failure != nil {
 		ls.refuse(m.Lane, batchfmt.SequenceOf(m.Batch), failure)
 		buf.Release()
 	}
 	return nil
 }
 
+// unexpected is an end of the stream within a frame.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// frameTimeout allows for slow links: 10 s, and a second for every 64 KiB.
+func frameTimeout(size int) time.Duration {
+	return 10*time.Second + time.Duration(size>>16)*time.Second
+}
+
 // submit hands the batch over; from then on buf belongs to the partition.
-func (ls *laneStream) submit(m *wire.Produce, buf *buffers.Buffer) *wire.Error {
-	l := ls.lanes[m.Lane]
-	if l == nil {
-		return wire.Errorf(wire.CodeInvalidLane, "the stream has no lane %d", m.Lane)
-	}
-	if !l.open.Load() {
-		return wire.Errorf(wire.CodeInvalidLane, "lane %d is not open", m.Lane)
-	}
+func (ls *laneStream) submit(l *lane, m *wire.Produce, buf *buffers.Buffer) *wire.Error {
 	if m.Durability != wire.Synced {
 		return wire.Errorf(wire.CodeInvalidDurability, "durability %d is not offered, only %d (synced)", m.Durability, wire.Synced)
 	}
@@ -225,7 +263,7 @@ func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
 	case batch.Size() != len(b):
 		return batch, wire.Errorf(wire.CodeCorruptBatch, "%d bytes follow the batch", len(b)-batch.Size())
 	case batch.IsControl():
-		return batch, wire.Errorf(wire.CodeUnsupportedMessages, "control batches are the server's own")
+		return batch, wire.Errorf(wire.CodeUnsupportedRecords, "control batches are the server's own")
 	case batch.ProducerID() != o.ProducerID():
 		return batch, wire.Errorf(wire.CodeCorruptBatch, "the batch is sealed for another producer id")
 	}
@@ -244,20 +282,17 @@ func (ls *laneStream) unfit(b batchfmt.Batch) *wire.Error {
 	return nil
 }
 
-// skip reads a frame that there is no memory for, and refuses its batch.
-func (ls *laneStream) skip(in io.Reader, h wire.Header) error {
-	head := make([]byte, min(h.Size, wire.ProduceHead+batchfmt.HeaderSize2))
+// skip reads the rest of a frame that is not worth memory, and refuses its batch.
+func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, failure *wire.Error) error {
+	rest := h.Size - wire.ProduceHead
+	head := make([]byte, min(rest, batchfmt.HeaderSize2))
 	if _, err := io.ReadFull(in, head); err != nil {
-		return err
+		return unexpected(err)
 	}
-	if _, err := io.CopyN(io.Discard, in, int64(h.Size-len(head))); err != nil {
-		return err
+	if _, err := io.CopyN(io.Discard, in, int64(rest-len(head))); err != nil {
+		return unexpected(err)
 	}
-	if len(head) < wire.ProduceHead {
-		return &wire.FrameError{Kind: h.Kind, Field: "size", Reason: "is less than the head"}
-	}
-	failure := wire.Errorf(wire.CodeThrottled, "the server's memory for frames is in use")
-	ls.refuse(binary.LittleEndian.Uint32(head), batchfmt.SequenceOf(head[wire.ProduceHead:]), failure)
+	ls.refuse(num, batchfmt.SequenceOf(head), failure)
 	return nil
 }
 

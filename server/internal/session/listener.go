@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -37,9 +38,14 @@ const (
 	// requests together.
 	maxStreams = 1024
 
-	// maxConnections bounds the connections of the process. Each idle one costs about
-	// 80 KiB.
+	// maxConnections bounds the connections of the process, and maxPerAddress those of
+	// one address. Each idle one costs about 80 KiB.
 	maxConnections = 4096
+	maxPerAddress  = 1024
+
+	// windowBudget bounds how far the flow-control windows of all connections together
+	// may grow above their first size: memory that peers could make us hold.
+	windowBudget = 512 << 20
 
 	// Above this many handshakes a second new addresses must prove themselves first,
 	// which costs them a round trip.
@@ -73,8 +79,14 @@ type Listener struct {
 
 	mu struct {
 		sync.Mutex
-		sessions map[*session]struct{}
-		closed   bool
+		sessions  map[*session]struct{}
+		byAddress map[netip.Addr]int
+		closed    bool
+	}
+	windows struct {
+		sync.Mutex
+		granted map[*quic.Conn]uint64
+		total   uint64
 	}
 }
 
@@ -95,6 +107,8 @@ func Listen(cfg Config) (*Listener, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.mu.sessions = make(map[*session]struct{})
+	l.mu.byAddress = make(map[netip.Addr]int)
+	l.windows.granted = make(map[*quic.Conn]uint64)
 	tlsConfig := &tls.Config{
 		Certificates: []tls.Certificate{cfg.Certificate}, NextProtos: []string{wire.ALPN}, MinVersion: tls.VersionTLS13,
 	}
@@ -118,19 +132,64 @@ func (l *Listener) quicConfig() *quic.Config {
 		MaxConnectionReceiveWindow:     maxConnectionWindow,
 		MaxIncomingStreams:             maxStreams,
 		MaxIncomingUniStreams:          -1,
+		AllowConnectionWindowIncrease:  l.allowWindow,
 		Allow0RTT:                      false, // early data would be carried out again when replayed
 	}
 	plain := c.Clone()
-	c.GetConfigForClient = func(*quic.ClientInfo) (*quic.Config, error) {
-		switch {
-		case l.draining.Load():
-			return nil, errors.New("draining")
-		case l.count.Load() >= maxConnections:
-			return nil, errors.New("too many connections")
+	c.GetConfigForClient = func(info *quic.ClientInfo) (*quic.Config, error) {
+		if err := l.admit(addressOf(info.RemoteAddr)); err != nil {
+			return nil, err
 		}
 		return plain, nil
 	}
 	return c
+}
+
+// admit says whether one more connection may begin. First match wins.
+//
+//	draining                        refuse   clients go elsewhere, or come back
+//	the process is at its limit     refuse
+//	the address is at its limit     refuse   one must not starve the others
+//	otherwise                       admit
+func (l *Listener) admit(from netip.Addr) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.draining.Load():
+		return errors.New("draining")
+	case len(l.mu.sessions) >= maxConnections:
+		return errors.New("too many connections")
+	case l.mu.byAddress[from] >= maxPerAddress:
+		return errors.New("too many connections from this address")
+	}
+	return nil
+}
+
+func addressOf(a net.Addr) netip.Addr {
+	if u, ok := a.(*net.UDPAddr); ok {
+		return u.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+// allowWindow keeps the windows of all connections within the budget. The library asks
+// each time that one would grow.
+func (l *Listener) allowWindow(conn *quic.Conn, delta uint64) bool {
+	l.windows.Lock()
+	defer l.windows.Unlock()
+	if l.windows.total+delta > windowBudget {
+		return false
+	}
+	l.windows.total += delta
+	l.windows.granted[conn] += delta
+	return true
+}
+
+func (l *Listener) returnWindow(conn *quic.Conn) {
+	l.windows.Lock()
+	defer l.windows.Unlock()
+	l.windows.total -= l.windows.granted[conn]
+	delete(l.windows.granted, conn)
 }
 
 // Addr is the address that the socket is bound to.
@@ -169,6 +228,7 @@ func (l *Listener) add(s *session) bool {
 		return false
 	}
 	l.mu.sessions[s] = struct{}{}
+	l.mu.byAddress[s.address]++
 	l.count.Add(1)
 	l.running.Add(1)
 	return true
@@ -177,7 +237,11 @@ func (l *Listener) add(s *session) bool {
 func (l *Listener) remove(s *session) {
 	l.mu.Lock()
 	delete(l.mu.sessions, s)
+	if l.mu.byAddress[s.address]--; l.mu.byAddress[s.address] == 0 {
+		delete(l.mu.byAddress, s.address)
+	}
 	l.mu.Unlock()
+	l.returnWindow(s.conn)
 	l.count.Add(-1)
 	l.running.Done()
 }

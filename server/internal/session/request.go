@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -20,7 +21,12 @@ func (s *session) serveRequest(stream *quic.Stream, m wire.Message) {
 		reply = failure
 	}
 	stream.SetWriteDeadline(time.Now().Add(replyTimeout))
-	if err := wire.Write(stream, reply); err != nil {
+	err := wire.Write(stream, reply)
+	if errors.Is(err, wire.ErrFrame) { // the reply is larger than a frame may be
+		s.log.Error("reply not sent", "request", m.Kind().String(), "error", err)
+		err = wire.Write(stream, wire.Errorf(wire.CodeInternal, "the reply is too large: %v", err))
+	}
+	if err != nil {
 		stream.CancelWrite(quic.StreamErrorCode(wire.CodeInternal))
 	}
 }

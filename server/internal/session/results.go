@@ -2,14 +2,20 @@ package session
 
 import (
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/wire"
 )
 
-// maxQueued bounds the answers that a stream may owe to a client that does not read.
-const maxQueued = 16384
+const (
+	// spareAnswers is how many answers a stream may owe to a client besides those of what
+	// its lanes may have in flight, twice over. A client that has more is not reading.
+	spareAnswers = 64
+	// resultTimeout is how long a write of results may wait for a client to read.
+	resultTimeout = 10 * time.Second
+)
 
 // A resultWriter is the writing half of a lane stream: partitions' owners put results in,
 // which never blocks them, and run writes all that has queued, many a frame.
@@ -21,7 +27,9 @@ type resultWriter struct {
 	mu struct {
 		sync.Mutex
 		queue    []answer
-		owed     int // batches that partitions will still answer
+		limit    int
+		over     bool // the limit was passed: the client does not read
+		owed     int  // batches that partitions will still answer
 		finished bool
 		err      error // why the reader stopped; nil when the client finished
 	}
@@ -34,7 +42,16 @@ type answer struct {
 }
 
 func newResultWriter(s *session, stream *quic.Stream) *resultWriter {
-	return &resultWriter{s: s, stream: stream, wake: make(chan struct{}, 1)}
+	w := &resultWriter{s: s, stream: stream, wake: make(chan struct{}, 1)}
+	w.mu.limit = spareAnswers
+	return w
+}
+
+// allow makes room for the answers of so many lanes.
+func (w *resultWriter) allow(lanes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.limit = max(w.mu.limit, spareAnswers+2*maxInFlight*lanes)
 }
 
 func (w *resultWriter) result(r wire.ProduceResult) {
@@ -49,14 +66,12 @@ func (w *resultWriter) message(m wire.Message) { w.add(answer{message: m}) }
 
 func (w *resultWriter) add(a answer) {
 	w.mu.Lock()
-	over := len(w.mu.queue) >= maxQueued
-	if !over {
+	if len(w.mu.queue) < w.mu.limit {
 		w.mu.queue = append(w.mu.queue, a)
+	} else {
+		w.mu.over = true
 	}
 	w.mu.Unlock()
-	if over {
-		w.s.close(wire.CodeProtocol, "the client does not read its results")
-	}
 	w.signal()
 }
 
@@ -100,9 +115,14 @@ func (w *resultWriter) run() {
 		}
 		w.mu.Lock()
 		queue, w.mu.queue = w.mu.queue, queue[:0]
-		err := w.mu.err
+		err, over := w.mu.err, w.mu.over
 		last := gone || w.mu.finished && (err != nil || w.mu.owed == 0)
 		w.mu.Unlock()
+		if over {
+			// Here and not in add, which the partition's owner calls: closing waits for
+			// the connection.
+			w.s.close(wire.CodeProtocol, "the client does not read its results")
+		}
 		for rest := queue; len(rest) > 0; {
 			var m wire.Message
 			m, rest = nextMessage(rest, &results)
@@ -143,7 +163,9 @@ func (w *resultWriter) write(frame []byte, m wire.Message) error {
 		w.s.cut()
 		return errCut
 	}
+	w.stream.SetWriteDeadline(time.Now().Add(resultTimeout))
 	if _, err := w.stream.Write(frame); err != nil {
+		w.stream.CancelWrite(quic.StreamErrorCode(wire.CodeThrottled)) // a frame may be half written
 		return err
 	}
 	if w.s.frameEnd(false, m) {

@@ -7,12 +7,17 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/buffers"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -20,14 +25,24 @@ import (
 // into their own memory.
 const readBuffer = 32 << 10
 
+// What one connection may have of the memory for frames at a time: enough for a fast one,
+// and little enough that a few that hold on to theirs do not starve the rest.
+const (
+	inShare  = 64 << 20
+	outShare = 24 << 20
+)
+
 // A session is one connection. serve owns it; its streams run in goroutines that serve
 // waits for, and all of them end when the connection does.
 type session struct {
 	l       *Listener
 	conn    *quic.Conn
+	address netip.Addr // of the client when it came
 	log     *slog.Logger
 	peer    wire.Hello // set before any other stream is accepted
 	streams sync.WaitGroup
+	lanes   atomic.Int64   // over all streams
+	in, out *buffers.Share // of the memory for frames
 
 	control struct {
 		sync.Mutex // held while a frame is written
@@ -36,7 +51,11 @@ type session struct {
 }
 
 func newSession(l *Listener, conn *quic.Conn) *session {
-	return &session{l: l, conn: conn, log: l.cfg.Log.With("peer", conn.RemoteAddr().String())}
+	b := l.cfg.Broker
+	return &session{
+		l: l, conn: conn, address: addressOf(conn.RemoteAddr()), log: l.cfg.Log.With("peer", conn.RemoteAddr().String()),
+		in: b.In().Share(inShare), out: b.Out().Share(outShare),
+	}
 }
 
 // close ends the connection with a code that the client can name.
@@ -87,16 +106,12 @@ func (s *session) hello() (*bufio.Reader, error) {
 	}
 	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
 	r := bufio.NewReaderSize(stream, 4<<10)
-	m, err := wire.Read(r)
+	m, err := readOnly(r, wire.KindHello)
 	if err != nil {
 		s.close(protocolCode(err), "the first frame is not a Hello")
 		return nil, err
 	}
-	hello, ok := m.(*wire.Hello)
-	if !ok {
-		s.close(wire.CodeProtocol, "the first frame is not a Hello")
-		return nil, errors.New("the first frame is " + m.Kind().String())
-	}
+	hello := m.(*wire.Hello)
 	stream.SetReadDeadline(time.Time{})
 	s.control.Lock()
 	s.control.stream = stream
@@ -145,17 +160,12 @@ func (s *session) send(m wire.Message) error {
 // serveControl answers pings until the control stream ends, and the connection with it.
 func (s *session) serveControl(r *bufio.Reader) {
 	for {
-		m, err := wire.Read(r)
+		m, err := readOnly(r, wire.KindPing)
 		if err != nil {
 			s.close(protocolCode(err), "the control stream ended")
 			return
 		}
-		ping, ok := m.(*wire.Ping)
-		if !ok {
-			s.close(wire.CodeProtocol, m.Kind().String()+" does not belong on the control stream")
-			return
-		}
-		if s.send(&wire.Pong{Nonce: ping.Nonce}) != nil {
+		if s.send(&wire.Pong{Nonce: m.(*wire.Ping).Nonce}) != nil {
 			return
 		}
 	}
@@ -176,7 +186,7 @@ func (s *session) drain(retryAfter time.Duration) {
 func (s *session) serveStream(stream *quic.Stream) {
 	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
 	r := bufio.NewReaderSize(stream, readBuffer)
-	m, err := wire.Read(r)
+	m, err := readOnly(r, firstKinds...)
 	if err != nil {
 		s.endStream(stream, err)
 		return
@@ -192,12 +202,38 @@ func (s *session) serveStream(stream *quic.Stream) {
 	}
 }
 
-// endStream answers bytes that are not a frame, and gives the stream back.
-func (s *session) endStream(stream *quic.Stream, err error) {
-	if errors.Is(err, wire.ErrFrame) {
-		wire.Write(stream, wire.Errorf(protocolCode(err), "%v", err))
+// firstKinds are the frames that a stream may begin with.
+var firstKinds = []wire.Kind{
+	wire.KindOpenLane, wire.KindSubscribe,
+	wire.KindInitProducer, wire.KindCreateTopic, wire.KindDeleteTopic, wire.KindDescribeTopics,
+}
+
+// readOnly reads a frame of one of these kinds. Others are refused by their header, as
+// some kinds may be so large that reading them where they have no place would cost memory
+// outside of every budget.
+func readOnly(r io.Reader, kinds ...wire.Kind) (wire.Message, error) {
+	h, err := wire.ReadHeader(r)
+	if err != nil {
+		return nil, err
 	}
-	stream.CancelRead(quic.StreamErrorCode(protocolCode(err)))
+	if !slices.Contains(kinds, h.Kind) {
+		return nil, &wire.FrameError{Kind: h.Kind, Field: "place", Reason: "does not belong here"}
+	}
+	payload, err := wire.ReadPayload(r, h, nil)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Decode(h.Kind, payload)
+}
+
+// endStream answers bytes that are not a frame or did not come, and gives the stream back.
+func (s *session) endStream(stream *quic.Stream, err error) {
+	code := protocolCode(err)
+	if errors.Is(err, wire.ErrFrame) || code == wire.CodeHandshakeTimeout {
+		stream.SetWriteDeadline(time.Now().Add(replyTimeout))
+		wire.Write(stream, wire.Errorf(code, "%v", err))
+	}
+	stream.CancelRead(quic.StreamErrorCode(code))
 	stream.Close()
 }
 
@@ -209,6 +245,8 @@ func protocolCode(err error) wire.Code {
 		return wire.CodeUnknownKind
 	case errors.Is(err, wire.ErrFrame), errors.Is(err, io.ErrUnexpectedEOF):
 		return wire.CodeProtocol
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return wire.CodeHandshakeTimeout
 	}
 	return wire.CodeShutdown
 }

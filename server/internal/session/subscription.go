@@ -3,12 +3,14 @@ package session
 import (
 	"bufio"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/buffers"
 	"github.com/quoin-io/quoin/server/internal/partition"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -18,7 +20,7 @@ import (
 const pushBytes = 256 << 10
 
 // pushTimeout is how long a write may wait for a client that does not read.
-const pushTimeout = 30 * time.Second
+const pushTimeout = 10 * time.Second
 
 // A subscription pushes the batches of one partition. serveSubscription owns it; a second
 // goroutine reads credit.
@@ -39,27 +41,36 @@ type subscription struct {
 func serveSubscription(s *session, stream *quic.Stream, r *bufio.Reader, m *wire.Subscribe) {
 	sub, started, failure := subscribe(s, stream, m)
 	if failure != nil {
-		wire.Write(stream, failure)
+		writeTo(stream, failure)
 		stream.CancelRead(0)
 		stream.Close()
 		return
 	}
-	ctx, cancel := context.WithCancel(s.conn.Context())
+	ctx, cancel := context.WithCancelCause(s.conn.Context())
 	done := make(chan struct{})
 	go func() { // ends when the client ends the stream or the read is cancelled below
 		defer close(done)
-		defer cancel()
-		sub.readCredit(r)
+		cancel(sub.readCredit(r))
 	}()
-	if wire.Write(stream, started) == nil {
-		if failure := sub.push(ctx); failure != nil {
-			wire.Write(stream, failure)
+	if writeTo(stream, started) == nil {
+		failure := sub.push(ctx)
+		if err := context.Cause(ctx); failure == nil && errors.Is(err, wire.ErrFrame) {
+			failure = wire.Errorf(protocolCode(err), "%v", err)
+		}
+		if failure != nil {
+			writeTo(stream, failure)
 		}
 	}
 	stream.Close()
 	stream.CancelRead(0)
 	<-done
-	cancel()
+}
+
+// writeTo writes a frame that the client must make room for in time. Every write sets
+// the deadline anew: the one of an earlier frame has long passed on a quiet stream.
+func writeTo(stream *quic.Stream, m wire.Message) error {
+	stream.SetWriteDeadline(time.Now().Add(pushTimeout))
+	return wire.Write(stream, m)
 }
 
 func subscribe(s *session, stream *quic.Stream, m *wire.Subscribe) (*subscription, *wire.Subscribed, *wire.Error) {
@@ -105,7 +116,7 @@ func reads(versions []batchfmt.Version, v batchfmt.Version) bool {
 func (sub *subscription) push(ctx context.Context) *wire.Error {
 	for {
 		if sub.end >= 0 && sub.next >= sub.end {
-			wire.Write(sub.stream, &wire.EndReached{Next: sub.next})
+			writeTo(sub.stream, &wire.EndReached{Next: sub.next})
 			return nil
 		}
 		// The channel is taken before the look, so that what comes in between wakes us.
@@ -139,17 +150,12 @@ func (sub *subscription) push(ctx context.Context) *wire.Error {
 // pushOne sends one frame of about size bytes, at least one batch. It reports false when
 // the subscription is over.
 func (sub *subscription) pushOne(ctx context.Context, size int) (*wire.Error, bool) {
-	const head = wire.HeaderSize + wire.BatchesHead
-	buf, err := sub.s.l.cfg.Broker.Out().Wait(ctx, head+size)
-	if err != nil {
-		return nil, false
-	}
-	defer buf.Release()
 	hw := sub.part.HighWatermark()
-	frame, next, failure := sub.part.Read(buf.B[:head], sub.next, size)
-	if failure != nil {
+	frame, buf, next, failure, err := sub.read(ctx, size)
+	if err != nil || failure != nil {
 		return failure, false
 	}
+	defer buf.Release()
 	wire.PutBatchesFrame(frame, hw)
 	// A client that gave credit reads; one that does not must not keep memory that all
 	// readers share.
@@ -159,8 +165,31 @@ func (sub *subscription) pushOne(ctx context.Context, size int) (*wire.Error, bo
 		return nil, false
 	}
 	sub.next = next
-	sub.spend(len(frame) - head)
+	sub.spend(len(frame) - pushHead)
 	return nil, true
+}
+
+// pushHead is what stands before the batches of a frame.
+const pushHead = wire.HeaderSize + wire.BatchesHead
+
+// read reads batches into memory from the budget. A batch that is larger than size shows
+// its own size first, and is then read again into memory that was waited for.
+func (sub *subscription) read(ctx context.Context, size int) ([]byte, *buffers.Buffer, batchfmt.Offset, *wire.Error, error) {
+	for {
+		buf, err := sub.s.out.Wait(ctx, pushHead+size)
+		if err != nil {
+			return nil, nil, 0, nil, err
+		}
+		frame, next, failure := sub.part.Read(buf.B[:pushHead], sub.next, size)
+		if failure == nil && len(frame) <= cap(buf.B) {
+			return frame, buf, next, nil, nil
+		}
+		buf.Release()
+		if failure != nil {
+			return nil, nil, 0, failure, nil
+		}
+		size = len(frame) - pushHead
+	}
 }
 
 func (sub *subscription) credit() int64 {
@@ -175,20 +204,15 @@ func (sub *subscription) spend(n int) {
 	sub.mu.credit -= int64(n)
 }
 
-// readCredit takes Credit frames until the client ends the stream.
-func (sub *subscription) readCredit(r *bufio.Reader) {
+// readCredit takes Credit frames until the client ends the stream, and says how it ended.
+func (sub *subscription) readCredit(r *bufio.Reader) error {
 	for {
-		m, err := wire.Read(r)
+		m, err := readOnly(r, wire.KindCredit)
 		if err != nil {
-			return
-		}
-		credit, ok := m.(*wire.Credit)
-		if !ok {
-			sub.s.close(wire.CodeProtocol, m.Kind().String()+" does not belong on a subscription stream")
-			return
+			return err
 		}
 		sub.mu.Lock()
-		sub.mu.credit = min(sub.mu.credit+int64(credit.Bytes), wire.MaxCredit)
+		sub.mu.credit = min(sub.mu.credit+int64(m.(*wire.Credit).Bytes), wire.MaxCredit)
 		sub.mu.Unlock()
 		select {
 		case sub.more <- struct{}{}:

@@ -159,7 +159,8 @@ func (b *Broker) openPartition(t *topic, n int32) (*partition.Partition, error) 
 		NextTerm: func(after batchfmt.Term) (batchfmt.Term, error) {
 			return b.catalog.NextTerm(t.ID, n, after)
 		},
-		Now: b.cfg.Now, Logger: b.cfg.Log,
+		LastProducerID: b.catalog.LastProducerID,
+		Now:            b.cfg.Now, Logger: b.cfg.Log,
 	})
 }
 

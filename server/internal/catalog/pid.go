@@ -60,3 +60,18 @@ func nextBlock(next, size uint64) (idBlock, bool) {
 	}
 	return idBlock{next: next, end: next + min(size, end-next)}, true
 }
+
+// LastProducerID is an id that no id given out so far exceeds. It may be above the last
+// one, as ids are reserved in blocks.
+func (c *Catalog) LastProducerID() (batchfmt.ProducerID, error) {
+	var last uint64
+	err := c.view(func(t *txn) error {
+		next, err := t.counter(keyNextPID)
+		last = next - 1 // the first id is 1, so next is never 0
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("last producer id: %w", err)
+	}
+	return batchfmt.ProducerID(last), nil
+}

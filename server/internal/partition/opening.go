@@ -73,7 +73,7 @@ func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 	id := r.Grant.ID
 	if !opening.right().Holds || r.Epoch != opening.right().CurrentEpoch {
 		// Before anything moves: who has no right must not take the lane from who has.
-		v := producerstate.Open(opening.right(), nil, producerstate.OpenRequest{Epoch: r.Epoch}, p.evidence(producerstate.Finding{}))
+		v := producerstate.Open(opening.right(), nil, producerstate.OpenRequest{Epoch: r.Epoch}, p.evidence(id, producerstate.Finding{}))
 		r.Reply(nil, p.laneSubject(openRefusal(v), id))
 		return
 	}
@@ -96,7 +96,7 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 	if r.Acked != nil {
 		req.Acked = &producerstate.Acked{Seq: r.Acked.Sequence, Offset: r.Acked.Offset, Digest: r.Acked.Digest}
 	}
-	v := producerstate.Open(opening.right(), o.state.Lane(id), req, p.evidence(f))
+	v := producerstate.Open(opening.right(), o.state.Lane(id), req, p.evidence(id, f))
 	refuse := func(e *wire.Error) {
 		o.state.Released(id, opening.number)
 		r.Reply(nil, p.laneSubject(e, id))

@@ -114,15 +114,15 @@ func (p *Partition) verdict(pr *Produce, id producerstate.Identity, f producerst
 	if planted.DedupOff {
 		return producerstate.Verdict{Kind: producerstate.Accept}
 	}
-	return producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(f))
+	return producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(id.PID, f))
 }
 
 // evidence is what there is to know besides the lane. Every lane is in memory, as none
 // is ever dropped, so a lane that is not there was looked for.
-func (p *Partition) evidence(f producerstate.Finding) producerstate.Evidence {
+func (p *Partition) evidence(pid batchfmt.ProducerID, f producerstate.Finding) producerstate.Evidence {
 	o := &p.owner
 	return producerstate.Evidence{
-		Durable: o.durable, Loaded: true, Forgotten: o.state.Amnesiac(), LogEnd: o.end, LookedUp: f,
+		Durable: o.durable, Loaded: true, Forgotten: o.state.MayHaveForgotten(pid), LogEnd: o.end, LookedUp: f,
 	}
 }
 

@@ -44,8 +44,10 @@ type Config struct {
 	MaxBatchBytes *atomic.Int64
 	// NextTerm gives the term of this owner; it is above the one given.
 	NextTerm func(after batchfmt.Term) (batchfmt.Term, error)
-	Now      func() time.Time // wall clock
-	Logger   *slog.Logger
+	// LastProducerID is an id that no id handed out so far exceeds.
+	LastProducerID func() (batchfmt.ProducerID, error)
+	Now            func() time.Time // wall clock
+	Logger         *slog.Logger
 }
 
 // A Partition is open from Open to Close. Its methods may be called from any goroutine.

@@ -50,10 +50,11 @@ func openPartition(t *testing.T, fs vfs.FS) *bench {
 	limit.Store(batchfmt.DefaultTopicBatchBytes)
 	p, err := Open(Config{
 		Topic: "t", FS: fs, Dir: dir, MaxBatchBytes: &limit, Now: time.Now,
-		Log:           seglog.Config{SegmentBytes: 1 << 20},
-		NextTerm:      func(after batchfmt.Term) (batchfmt.Term, error) { return after + 1, nil },
-		SnapshotBytes: testSnapshotBytes,
-		Logger:        slog.New(slog.NewTextHandler(b.logs, nil)),
+		Log:            seglog.Config{SegmentBytes: 1 << 20},
+		NextTerm:       func(after batchfmt.Term) (batchfmt.Term, error) { return after + 1, nil },
+		LastProducerID: func() (batchfmt.ProducerID, error) { return 50, nil },
+		SnapshotBytes:  testSnapshotBytes,
+		Logger:         slog.New(slog.NewTextHandler(b.logs, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

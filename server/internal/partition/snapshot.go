@@ -79,7 +79,11 @@ func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.O
 	}
 	state := producerstate.New(cfg.Producers)
 	if log.Start() > 0 {
-		state.MarkAmnesiac()
+		last, err := cfg.LastProducerID()
+		if err != nil {
+			return nil, 0, err
+		}
+		state.Forget(last)
 		cfg.Logger.Error("the partition has lost the history of its producers",
 			"topic", cfg.Topic, "partition", cfg.Number, "log_start", log.Start())
 	}

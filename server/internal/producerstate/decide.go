@@ -26,6 +26,8 @@ import "github.com/quoin-io/quoin/batchfmt"
 //	                                                  and whether it is the same, stands in the log
 //	 8  b < floor                          UnknownOutcome  of an older numbering, of which nothing
 //	                                                  is left that could prove anything
+//	    or a > L, under the lane's epoch,             what stood behind L was lost with a part of
+//	    and damage may hide what followed             the log, and may have been this batch
 //	 9  a == L+1                           Accept     or Fenced, if a fence or a later epoch has
 //	                                                  passed it, or if nobody issued its epoch
 //	10  a > L+1                            Gap        something before it is still on its way
@@ -67,7 +69,7 @@ func Decide(right Right, lane *Lane, id Identity, ev Evidence) Verdict {
 		return Verdict{Kind: Conflict, Row: 6, Offset: UnknownOffset, Have: id.Digest}
 	case h.covers(id):
 		return lookedUp(id, ev)
-	case h.older(id):
+	case h.older(id), h.hidden(id):
 		return Verdict{Kind: UnknownOutcome, Row: 8, Offset: UnknownOffset}
 	case h.follows(id):
 		return next(right, h, id)

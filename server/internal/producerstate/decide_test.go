@@ -54,6 +54,17 @@ func laneOf(make func(batchfmt.Epoch, batchfmt.Seq, batchfmt.Seq) Identity, epoc
 	return s.Lane(pid)
 }
 
+// suspected is laneOf whose log is lost behind its last batch.
+func suspected(batches int) *Lane {
+	s := New(Limits{})
+	s.Opened(nativePID)
+	for i := range batchfmt.Seq(batches) {
+		s.Apply(ident(3, i*10, i*10+9), batchfmt.Offset(100+i*10), nil)
+	}
+	s.Lost(batchfmt.Offset(100+10*batches), batchfmt.Offset(200+10*batches))
+	return s.Lane(nativePID)
+}
+
 // replayed is an opened native lane that only a control batch speaks of.
 func replayed(c batchfmt.Control) *Lane {
 	s := New(Limits{})
@@ -155,6 +166,10 @@ func TestDecideNative(t *testing.T) {
 		{"7: only a fence is remembered", holder, replayed(batchfmt.Control{Kind: batchfmt.ControlFence, MinEpoch: 2, Last: 59}), ident(2, 50, 59), settled, Verdict{Kind: LookUp, Row: 7, Offset: none}},
 		{"7: evidence does not touch other rows", holder, lane, ident(2, 60, 69), looked(Finding{Found: FoundDamaged}), Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 60}},
 
+		{"8: next, where the log is lost", holder, suspected(2), ident(3, 20, 29), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
+		{"8: further on, where the log is lost", holder, suspected(2), ident(3, 40, 49), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
+		{"5: stored before the log was lost", holder, suspected(2), ident(3, 10, 19), settled, Verdict{Kind: Duplicate, Row: 5, Offset: 110, Want: digestOf(3, 10, 19), Have: digestOf(3, 10, 19), Verified: true}},
+		{"9: a new epoch begins behind what is lost", Right{Holds: true, Opening: theOpening, CurrentEpoch: 4}, suspected(2), ident(4, 20, 29), settled, Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 20}},
 		{"8: below the floor", holder, replayed(batchfmt.Control{Kind: batchfmt.ControlFence, Floor: 40, Last: 59}), ident(2, 30, 39), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
 
 		{"9: the next one", holder, lane, ident(2, 60, 69), settled, Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 60}},

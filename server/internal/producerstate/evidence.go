@@ -41,7 +41,7 @@ type Evidence struct {
 	// was found is now in memory. It is only read while the lane is unknown.
 	Loaded bool
 	// Forgotten says that something was forgotten in this partition which could be this
-	// lane: the id is not above the highest one dropped, or the partition is amnesiac.
+	// lane: the id is not above the highest that may have been lost, see State.Forget.
 	Forgotten bool
 	// LogEnd is the end of the log; 0 means that the partition was never written.
 	LogEnd batchfmt.Offset

@@ -49,11 +49,20 @@ type history struct {
 	window     [WindowSize]entry
 	epoch      batchfmt.Epoch // highest accepted, or a fence's minimum if that is higher
 	known      bool           // false: a placeholder
-	closed     bool
+	marks      marks
 	depth      uint8 // entries of window in use, oldest first
 	position   uint8 // 0: none; else 1 + its length
 	pos        [batchfmt.MaxPositionBytes]byte
 }
+
+// marks are flags of a lane, as they stand in a snapshot.
+type marks uint8
+
+const (
+	markClosed  marks = 1 << iota // the producer said that it is done
+	markSuspect                   // batches behind last may have been lost, see State.Lost
+	markAll     = markClosed | markSuspect
+)
 
 // entry is one batch of the window.
 type entry struct {
@@ -127,7 +136,7 @@ func (l *Lane) Position() []byte {
 }
 
 // Closed reports whether the producer said that it is done.
-func (l *Lane) Closed() bool { return l.Known() && l.closed }
+func (l *Lane) Closed() bool { return l.Known() && l.marks&markClosed != 0 }
 
 // Opening is the newest opening of the lane; 0 if there was none since the start.
 func (l *Lane) Opening() uint64 {
@@ -202,6 +211,12 @@ func (h *history) covers(id Identity) bool {
 // older: of a numbering before the current one.
 func (h *history) older(id Identity) bool { return h != nil && id.Last < h.floor }
 
+// hidden: behind a lane that may have gone on where the log is lost, in an epoch that may
+// have been there.
+func (h *history) hidden(id Identity) bool {
+	return h != nil && h.marks&markSuspect != 0 && id.Base > h.last && id.Epoch <= h.epoch
+}
+
 // follows: the next range. Base is not negative, so the subtraction cannot overflow.
 func (h *history) follows(id Identity) bool { return h != nil && id.Base-1 == h.last }
 
@@ -215,8 +230,11 @@ func (h *history) push(epoch batchfmt.Epoch, e entry) {
 	h.window[h.depth] = e
 	h.depth++
 	h.last, h.lastOffset = e.last, e.lastOffset()
-	h.epoch = max(h.epoch, epoch)
-	h.closed = false
+	h.marks &^= markClosed
+	if epoch > h.epoch {
+		h.marks &^= markSuspect // it begins behind whatever was lost
+		h.epoch = epoch
+	}
 }
 
 // start begins a new numbering at floor and forgets the window of the one before.

@@ -58,6 +58,6 @@ func (s *State) replayControl(pid batchfmt.ProducerID, c batchfmt.Control) {
 	h.floor = c.Floor
 	h.setPosition(c.Position)
 	if c.Kind == batchfmt.ControlClose {
-		h.closed = true
+		h.marks |= markClosed
 	}
 }

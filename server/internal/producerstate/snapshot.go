@@ -16,9 +16,10 @@ import (
 //	 3  1  version      1
 //	 4  4  size         bytes of the whole snapshot
 //	 8  8  end          log end up to which the state counts
-//	16  4  flags        bit 0: amnesiac; the rest must be zero
+//	16  4  flags        zero
 //	20  4  lane count
-//	24  .  lanes, by rising producer id
+//	24  8  forgotten    the highest producer id that may have been lost; 0 for none
+//	32  .  lanes, by rising producer id
 //	 .  8  check        XXH64 over everything before
 //
 // One lane:
@@ -29,7 +30,7 @@ import (
 //	24  8  last offset  of the record with sequence last; -1 if not known
 //	32  8  confirmed    -1 if nothing is
 //	40  4  epoch        the lane epoch
-//	44  1  flags        bit 0: closed; the rest must be zero
+//	44  1  flags        bit 0: closed; bit 1: suspect; the rest must be zero
 //	45  1  depth        entries of the window, at most 5
 //	46  1  position     0: none; else 1 + its length, which is at most 64
 //	47  1  reserved     zero
@@ -41,9 +42,9 @@ const (
 	snapOffEnd     = 8
 	snapOffFlags   = 16
 	snapOffCount   = 20
-	snapHeaderSize = 24
+	snapOffForgot  = 24
+	snapHeaderSize = 32
 	snapCheckSize  = 8
-	snapAmnesiac   = 1
 
 	laneOffFloor     = 8
 	laneOffLast      = 16
@@ -55,7 +56,6 @@ const (
 	laneOffPosition  = 46
 	laneOffReserved  = 47
 	laneFixedSize    = 48
-	laneClosed       = 1
 
 	entrySize = 32
 )
@@ -100,10 +100,8 @@ func AppendSnapshot(dst []byte, s *State, end batchfmt.Offset) []byte {
 	le := binary.LittleEndian
 	le.PutUint32(b[snapOffSize:], uint32(len(b)+snapCheckSize))
 	le.PutUint64(b[snapOffEnd:], uint64(end))
-	if s.amnesiac {
-		le.PutUint32(b[snapOffFlags:], snapAmnesiac)
-	}
 	le.PutUint32(b[snapOffCount:], count)
+	le.PutUint64(b[snapOffForgot:], uint64(s.forgotten))
 	return le.AppendUint64(dst, xxhash.Sum64(b))
 }
 
@@ -115,11 +113,7 @@ func appendLane(dst []byte, pid batchfmt.ProducerID, l *Lane) []byte {
 	dst = le.AppendUint64(dst, uint64(l.lastOffset))
 	dst = le.AppendUint64(dst, uint64(l.confirmed))
 	dst = le.AppendUint32(dst, uint32(l.epoch))
-	flags := byte(0)
-	if l.closed {
-		flags = laneClosed
-	}
-	dst = append(dst, flags, l.depth, l.position, 0)
+	dst = append(dst, byte(l.marks), l.depth, l.position, 0)
 	for _, e := range l.window[:l.depth] {
 		dst = le.AppendUint64(dst, uint64(e.base))
 		dst = le.AppendUint64(dst, uint64(e.last))
@@ -144,14 +138,14 @@ func ParseSnapshot(b []byte) (*State, batchfmt.Offset, error) {
 	switch {
 	case p.end < 0:
 		return nil, 0, snapError("end", snapOffEnd, "%d is negative", p.end)
-	case flags&^snapAmnesiac != 0:
+	case flags != 0:
 		return nil, 0, snapError("flags", snapOffFlags, "%#x has unknown bits", flags)
 	case int64(count)*laneFixedSize > int64(len(p.b)-p.at):
 		return nil, 0, snapError("lane count", snapOffCount, "%d lanes do not fit into %d bytes", count, len(p.b)-p.at)
 	}
 	s := New(Limits{})
 	s.lanes = make(map[batchfmt.ProducerID]*Lane, count)
-	s.amnesiac = flags&snapAmnesiac != 0
+	s.forgotten = batchfmt.ProducerID(le.Uint64(b[snapOffForgot:]))
 	for range count {
 		pid, l, err := p.lane()
 		if err != nil {
@@ -212,7 +206,7 @@ func (p *snapParser) lane() (batchfmt.ProducerID, *Lane, error) {
 		lastOffset: batchfmt.Offset(le.Uint64(b[laneOffOffset:])),
 		epoch:      batchfmt.Epoch(le.Uint32(b[laneOffEpoch:])),
 		known:      true,
-		closed:     b[laneOffFlags]&laneClosed != 0,
+		marks:      marks(b[laneOffFlags]),
 		depth:      b[laneOffDepth],
 		position:   b[laneOffPosition],
 	}
@@ -242,7 +236,7 @@ func (p *snapParser) checkLane(l *Lane, b []byte) error {
 		return snapError("last offset", p.at+laneOffOffset, "%d is out of range, the end is %d", l.lastOffset, p.end)
 	case l.confirmed < NoSequence || l.confirmed > l.last:
 		return snapError("confirmed", p.at+laneOffConfirmed, "%d is out of range, the last sequence is %d", l.confirmed, l.last)
-	case b[laneOffFlags]&^laneClosed != 0:
+	case marks(b[laneOffFlags])&^markAll != 0:
 		return snapError("lane flags", p.at+laneOffFlags, "%#x has unknown bits", b[laneOffFlags])
 	case l.depth > WindowSize:
 		return snapError("depth", p.at+laneOffDepth, "%d is over the limit, %d", l.depth, WindowSize)

@@ -17,9 +17,10 @@ import (
 
 // goldenSnapshot is a snapshot of version 1. It must be read for ever.
 const goldenSnapshot = "" +
-	"515053 01 c3000000" + // magic, version, size 195
+	"515053 01 cb000000" + // magic, version, size 203
 	"e803000000000000" + // end 1000
-	"01000000 02000000" + // amnesiac, two lanes
+	"00000000 02000000" + // no flags, two lanes
+	"4d00000000000000" + // ids up to 77 may have been lost
 	// producer 7
 	"0700000000000000 0000000000000000 1300000000000000" + // id, floor 0, last 19
 	"7700000000000000 0400000000000000" + // last offset 119, confirmed 4
@@ -30,18 +31,19 @@ const goldenSnapshot = "" +
 	// producer 8, of which only a fence is known
 	"0800000000000000 0500000000000000 0400000000000000" + // id, floor 5, last 4
 	"ffffffffffffffff ffffffffffffffff" + // last offset and confirmed are not known
-	"02000000 00 00 01 00" + // epoch 2, no entry, an empty position
+	"02000000 02 00 01 00" + // epoch 2, suspect, no entry, an empty position
 	""
 
 func goldenState() *State {
 	s := New(Limits{})
-	s.MarkAmnesiac()
+	s.Forget(77)
 	s.Apply(ident(3, 0, 9), 100, []byte("pos"))
 	s.Apply(ident(3, 10, 19), 110, nil)
 	s.replayControl(nativePID, batchfmt.Control{Kind: batchfmt.ControlClose, Last: 19})
 	s.Confirm(nativePID, 4)
 	s.replayControl(8, batchfmt.Control{Kind: batchfmt.ControlFence, MinEpoch: 2, Floor: 5, Last: 4, Position: []byte{}})
-	s.Opened(9) // leaves no trace
+	s.Lost(50, 110) // producer 7 goes on behind it
+	s.Opened(9)     // leaves no trace
 	return s
 }
 
@@ -66,14 +68,14 @@ func TestGoldenSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end != 1000 || !s.Amnesiac() || !Equal(s, goldenState()) || s.Lane(nativePID).Confirmed() != 4 || s.Len() != 2 {
+	if end != 1000 || s.Forgotten() != 77 || !Equal(s, goldenState()) || s.Lane(nativePID).Confirmed() != 4 || s.Len() != 2 {
 		t.Errorf("end %d, %d lanes", end, s.Len())
 	}
 }
 
 func TestSnapshotOfNothing(t *testing.T) {
 	s, end, err := ParseSnapshot(AppendSnapshot(nil, New(Limits{}), 0))
-	if err != nil || end != 0 || s.Len() != 0 || s.Amnesiac() {
+	if err != nil || end != 0 || s.Len() != 0 || s.Forgotten() != 0 {
 		t.Errorf("end %d, %d lanes, %v", end, s.Len(), err)
 	}
 }
@@ -155,7 +157,7 @@ func TestSnapshotFields(t *testing.T) {
 		{"last offset at the end", u64(lane+laneOffOffset, 1000), "last offset", lane + laneOffOffset},
 		{"confirmed below none", u64(lane+laneOffConfirmed, -2), "confirmed", lane + laneOffConfirmed},
 		{"confirmed beyond last", u64(lane+laneOffConfirmed, 20), "confirmed", lane + laneOffConfirmed},
-		{"unknown lane flag", set(lane+laneOffFlags, 2), "lane flags", lane + laneOffFlags},
+		{"unknown lane flag", set(lane+laneOffFlags, 4), "lane flags", lane + laneOffFlags},
 		{"deeper than the window", set(lane+laneOffDepth, 6), "depth", lane + laneOffDepth},
 		{"position too long", set(lane+laneOffPosition, 66), "position", lane + laneOffPosition},
 		{"reserved", set(lane+laneOffReserved, 1), "reserved", lane + laneOffReserved},
@@ -259,13 +261,14 @@ func plainBatch(t *rapid.T) batchfmt.Batch {
 
 func TestEqualSeesEveryDifference(t *testing.T) {
 	for name, change := range map[string]func(*State){
-		"amnesiac":    func(s *State) { s.amnesiac = false },
+		"forgotten":   func(s *State) { s.forgotten++ },
+		"suspect":     func(s *State) { s.Lane(8).marks &^= markSuspect },
 		"one more":    func(s *State) { s.Apply(Identity{PID: 99, Last: 1}, 500, nil) },
 		"one less":    func(s *State) { delete(s.lanes, 8) },
 		"last":        func(s *State) { s.Apply(ident(3, 20, 29), 500, nil) },
 		"position":    func(s *State) { s.Lane(nativePID).setPosition([]byte("other")) },
 		"epoch":       func(s *State) { s.Lane(8).epoch++ },
-		"closed":      func(s *State) { s.Lane(nativePID).closed = false },
+		"closed":      func(s *State) { s.Lane(nativePID).marks &^= markClosed },
 		"last offset": func(s *State) { s.Lane(nativePID).lastOffset++ },
 		"digest":      func(s *State) { s.Lane(nativePID).window[0].digest++ },
 	} {

@@ -40,9 +40,9 @@ func (l Limits) withDefaults() Limits {
 // State is what one partition knows of its producers. It is owned by the partition's
 // owner loop and is not safe for concurrent use.
 type State struct {
-	limits   Limits
-	lanes    map[batchfmt.ProducerID]*Lane
-	amnesiac bool
+	limits    Limits
+	lanes     map[batchfmt.ProducerID]*Lane
+	forgotten batchfmt.ProducerID // no id at or below it is new, see Forget
 
 	openings uint64 // the last opening number given, over all lanes
 
@@ -98,13 +98,33 @@ func (s *State) AtLimit(pid batchfmt.ProducerID) bool {
 	return len(s.lanes) >= s.limits.MaxLanes && s.lanes[pid] == nil
 }
 
-// MarkAmnesiac says that the past of this partition is lost: its log does not begin at
-// 0 and no snapshot covers what lacks. It stays so for ever, snapshots carry it on:
-// otherwise the first snapshot after the loss would pass for a complete memory.
-func (s *State) MarkAmnesiac() { s.amnesiac = true }
+// Forget says that producers with ids up to this one may have been here and be forgotten:
+// an unknown lane of theirs is not new. It never goes back, and snapshots carry it on:
+// otherwise the first snapshot after a loss would pass for a complete memory. Ids that
+// are handed out later cannot have been here and are new as ever.
+func (s *State) Forget(upTo batchfmt.ProducerID) { s.forgotten = max(s.forgotten, upTo) }
 
-// Amnesiac reports whether any lane may have been forgotten; see Evidence.Forgotten.
-func (s *State) Amnesiac() bool { return s.amnesiac }
+// Forgotten is what Forget said.
+func (s *State) Forgotten() batchfmt.ProducerID { return s.forgotten }
+
+// MayHaveForgotten reports whether an unknown lane of pid may have been here; see
+// Evidence.Forgotten.
+func (s *State) MayHaveForgotten(pid batchfmt.ProducerID) bool {
+	return pid&^GatewaySpace <= s.forgotten
+}
+
+// Lost says that nothing is known of what stood at the offsets from from up to next, and
+// that the state was rebuilt without it. A lane that goes on behind the hole tells by its
+// sequences what it had in there. Any other lane may have ended in there: what follows
+// its last sequence is unknown from now on, until a higher epoch begins anew. The caller
+// says by Forget what lanes may have been in the hole alone.
+func (s *State) Lost(from, next batchfmt.Offset) {
+	for pid, l := range s.lanes {
+		if l.known && l.lastOffset < next && from < next {
+			s.touch(pid).marks |= markSuspect
+		}
+	}
+}
 
 // Apply moves the state with an append: the batch that Decide accepted now stands at
 // baseOffset. It creates the lane if need be and never decides anything. position is
@@ -228,7 +248,7 @@ func (s *State) dropEmpty(pid batchfmt.ProducerID, l *Lane) {
 // confirmations and lanes that were only opened do not count: they do not come from
 // the log.
 func Equal(a, b *State) bool {
-	return a.amnesiac == b.amnesiac && a.covers(b) && b.covers(a)
+	return a.forgotten == b.forgotten && a.covers(b) && b.covers(a)
 }
 
 // covers reports whether every known lane of b is the same in s.

@@ -295,3 +295,31 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+func TestLostPartOfTheLog(t *testing.T) {
+	s := New(Limits{})
+	s.Apply(ident(3, 0, 9), 100, nil)
+	s.Apply(Identity{PID: 8, Base: 0, Last: 9}, 110, nil)
+	s.Apply(ident(3, 30, 39), 300, nil) // 10 to 29 are in the hole
+	s.Lost(120, 300)
+	s.Forget(20)
+	if s.Lane(nativePID).hidden(ident(3, 40, 49)) {
+		t.Error("a lane that goes on behind the hole is suspected")
+	}
+	if !s.Lane(8).hidden(Identity{PID: 8, Base: 10, Last: 19}) {
+		t.Error("a lane that may have ended in the hole is not suspected")
+	}
+	for pid, want := range map[batchfmt.ProducerID]bool{9: true, 20: true, 21: false, GatewaySpace + 20: true, GatewaySpace + 21: false} {
+		if got := s.MayHaveForgotten(pid); got != want {
+			t.Errorf("producer %d may have been forgotten: %v", pid, got)
+		}
+	}
+	s.Apply(Identity{PID: 8, Epoch: 1, Base: 10, Last: 19}, 310, nil)
+	if s.Lane(8).hidden(Identity{PID: 8, Epoch: 1, Base: 20, Last: 29}) {
+		t.Error("a new epoch is still suspected")
+	}
+	s.Forget(5)
+	if s.Forgotten() != 20 {
+		t.Error("what was forgotten came back")
+	}
+}

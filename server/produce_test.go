@@ -201,7 +201,7 @@ func TestNewerOpeningTakesOver(t *testing.T) {
 	old := f.lane
 	f.reconnect(t, 0)
 	old.Produce(f.batch(t, 1, "stale"))
-	wantCode(t, old.Result(), wire.CodeInvalidProducerEpoch)
+	wantCode(t, old.Result(), wire.CodeSuperseded) // and not fenced: the instance holds the id
 	f.lane.Produce(f.batch(t, 1, "b"))
 	wantStored(t, f.lane.Result(), 1, false)
 	wantValues(t, f.c, f.topic, 0, "a", "b")

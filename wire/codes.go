@@ -42,6 +42,7 @@ const (
 	CodeInternal           Code = 6
 	CodeUnknownKind        Code = 7
 	CodeInvalidRequest     Code = 8
+	CodeSuperseded         Code = 9
 
 	// topics and partitions
 	CodeUnknownTopic       Code = 20
@@ -103,6 +104,7 @@ var codeTable = []CodeInfo{
 	{CodeInternal, "INTERNAL_ERROR", false, OutcomeUnknown, ActorOperator, "the server failed; its log says more"},
 	{CodeUnknownKind, "UNKNOWN_FRAME_KIND", false, NothingHappened, ActorApp, "a frame of a kind that this side does not know"},
 	{CodeInvalidRequest, "INVALID_REQUEST", false, NothingHappened, ActorApp, "a field of the request is not allowed"},
+	{CodeSuperseded, "SUPERSEDED", true, OutcomeUnknown, ActorClient, "a newer opening of the lane took over"},
 	{CodeUnknownTopic, "UNKNOWN_TOPIC", false, NothingHappened, ActorApp, "no topic has this name"},
 	{CodeUnknownTopicID, "UNKNOWN_TOPIC_ID", false, NothingHappened, ActorApp, "no topic has this id; it may have been deleted, or deleted and made again"},
 	{CodeUnknownPartition, "UNKNOWN_PARTITION", false, NothingHappened, ActorApp, "the topic has no such partition"},

@@ -147,6 +147,10 @@ func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.
 	default:
 		r := refused(v)
 		r.BaseSequence = id.Base
+		if v.Kind == producerstate.Fenced && v.Row == 1 && pr.Opening.grant.Holds() {
+			// The instance is not fenced, only this opening of its lane is over.
+			r.Code, r.Expected = wire.CodeSuperseded, -1
+		}
 		e := entry{produce: *pr, result: r}
 		if v.Kind == producerstate.Conflict || r.NotStored {
 			// It says that something stands in the way for ever: that must be durable.

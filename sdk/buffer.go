@@ -91,6 +91,12 @@ func (b *buffer) grant() {
 	}
 }
 
+func (b *buffer) inUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.used
+}
+
 // close sends away whoever waits and whoever comes.
 func (b *buffer) close() {
 	b.mu.Lock()

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -19,6 +20,10 @@ const (
 	sdkVersion = "0.1.0"
 )
 
+// maxReading is how many partitions may be read over one client. Each takes a stream, and
+// a server allows about a thousand: some must be left for producers and requests.
+const maxReading = 900
+
 // A Client is connected to a server, and connects again by itself until it is closed.
 // All its methods may be called from several goroutines.
 type Client struct {
@@ -28,8 +33,9 @@ type Client struct {
 
 	mu struct {
 		sync.Mutex
-		open   map[closer]struct{} // producers and consumers
-		closed bool
+		open    map[closer]struct{} // producers and consumers
+		reading int                 // partitions that consumers read
+		closed  bool
 	}
 	closing atomic.Bool
 	ended   chan struct{}
@@ -120,11 +126,28 @@ func (c *Client) unregister(x closer) {
 	delete(c.mu.open, x)
 }
 
+// startReading counts n further partitions that are read; stopReading takes them back.
+func (c *Client) startReading(n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.reading+n > maxReading {
+		return fmt.Errorf("%w: %d further ones, %d are read already, the limit is %d", ErrTooManyPartitions, n, c.mu.reading, maxReading)
+	}
+	c.mu.reading += n
+	return nil
+}
+
+func (c *Client) stopReading(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.reading -= n
+}
+
 // Close closes the producers and consumers of the client, then the connection, and waits
 // for every goroutine of the client. Producers flush until ctx ends; the error names
-// those that could not finish, see [Producer.Close]. A second Close waits for the first
-// and returns the same; but in a callback, which the first may wait for, it returns
-// [ErrClosed] at once.
+// those that could not finish, see [Producer.Close]. A second Close waits for the first,
+// as long as its own ctx lives, and returns the same; but in a callback or in OnEvent,
+// which the first may wait for, it returns [ErrClosed] at once.
 func (c *Client) Close(ctx context.Context) error {
 	inCallback := calledFromCallback()
 	if c.closing.CompareAndSwap(false, true) {
@@ -132,11 +155,28 @@ func (c *Client) Close(ctx context.Context) error {
 		close(c.ended)
 		return c.err
 	}
-	if inCallback {
+	if inCallback || calledFromOnEvent() {
 		return ErrClosed
 	}
-	<-c.ended
+	if !await(ctx, c.ended) {
+		return fmt.Errorf("sdk: close, which another call has begun: %w", context.Cause(ctx))
+	}
 	return c.err
+}
+
+// await waits for done and reports false when ctx ends before it.
+func await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default: // it counts also when ctx is over
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (c *Client) closeAll(ctx context.Context, inCallback bool) error {

@@ -54,8 +54,12 @@ func TestFullBufferBlocksUntilThereIsRoom(t *testing.T) {
 	<-began
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if err := p.SendAsync(short, sdk.Record{Value: make([]byte, 1500)}, callback); !errors.Is(err, context.DeadlineExceeded) {
+	err := p.SendAsync(short, sdk.Record{Value: make([]byte, 1500)}, callback)
+	var full *sdk.BufferFullError
+	if !errors.As(err, &full) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with a full buffer: %v", err)
+	} else if full.Topic != "t" || full.MaxBuffered != 2000 || full.InUse < 1500 || full.Reason != nil {
+		t.Errorf("with a full buffer: %+v", full)
 	}
 	accepted := make(chan error)
 	go func() { accepted <- p.SendAsync(ctx, sdk.Record{Value: make([]byte, 5000)}, callback) }()
@@ -67,6 +71,27 @@ func TestFullBufferBlocksUntilThereIsRoom(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestContextThatIsOverSendsNothing: the record could not be told from one that was sent.
+func TestContextThatIsOverSendsNothing(t *testing.T) {
+	_, c, p := setUp(t, 1)
+	over, cancel := context.WithCancel(testContext(t))
+	cancel()
+	_, err := p.Send(over, value(0))
+	var unknown *sdk.OutcomeUnknown
+	if !errors.Is(err, context.Canceled) || errors.As(err, &unknown) {
+		t.Errorf("Send: %v", err)
+	}
+	if err := p.SendAsync(over, value(1), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("SendAsync: %v", err)
+	}
+	if err := p.Flush(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if all := readAll(t, c, "t"); len(all) != 0 {
+		t.Errorf("stored: %v", values(all[0]))
 	}
 }
 

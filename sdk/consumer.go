@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type Consumer struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup // the feeds' goroutines
+	once      sync.Once      // what Close does once
 	iterating atomic.Bool
 
 	// What Records holds between two calls. Guarded by iterating.
@@ -29,26 +31,28 @@ type Consumer struct {
 
 	mu struct {
 		sync.Mutex
-		ready  []*chunk // in order of arrival; bounded by the credit of the feeds
+		ready  []*chunk // in order of arrival; each feed's credit bounds its bytes
 		ended  int      // feeds that came to their end
-		failed error    // the first error of a feed
+		failed error    // the first error of a feed, for Build
 	}
 	wake chan struct{} // capacity 1: something was added to ready, or a feed ended
 }
 
-// A chunk is what arrived in one piece for one partition: whole batches, not verified yet.
+// A chunk is what arrived in one piece for one partition: whole batches, not verified yet;
+// or what ended the partition for good.
 type chunk struct {
 	feed    *feed
-	link    *link
 	batches []byte
-	pending int // bytes to be granted again when the current batch was read
+	pending int   // bytes to be granted again when the current batch was read
+	err     error // instead of batches
 }
 
 func newConsumer(b *ConsumerBuilder, topicID [16]byte, partitions []int) *Consumer {
 	c := &Consumer{client: b.client, topic: b.topic, topicID: topicID, credit: b.credit, wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, n := range partitions {
-		f := &feed{consumer: c, partition: n, stopAtEnd: b.stopAtEnd, from: b.start.from(), started: make(chan struct{})}
+		f := &feed{consumer: c, partition: n, stopAtEnd: b.stopAtEnd, from: b.start.from(), started: make(chan struct{}),
+			credit: credit{total: b.credit}}
 		c.feeds = append(c.feeds, f)
 	}
 	for _, f := range c.feeds {
@@ -60,11 +64,14 @@ func newConsumer(b *ConsumerBuilder, topicID [16]byte, partitions []int) *Consum
 // awaitStart waits until every feed knows where it starts.
 func (c *Consumer) awaitStart(ctx context.Context) error {
 	for _, f := range c.feeds {
-		select {
-		case <-f.started:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if await(ctx, f.started) {
+			continue
 		}
+		err := fmt.Errorf("sdk: consume %q: partition %d has not said where it starts: %w", c.topic, f.partition, context.Cause(ctx))
+		if reason := f.waitsFor.Load(); reason != nil {
+			err = fmt.Errorf("%w; the last attempt: %w", err, *reason)
+		}
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,13 +83,17 @@ func (c *Consumer) awaitStart(ctx context.Context) error {
 //   - when the loop breaks: the next call goes on behind the last record given;
 //   - when ctx ends or the consumer is closed, after the error of that;
 //   - with StopAtEnd, when every partition is at its end;
-//   - after an error that cannot be mended: a batch that is corrupt
-//     (*[CorruptBatchError]), offsets that are missing (*[GapError]), a topic that was
-//     deleted ([ErrUnknownTopic]). Then every later call gives that error again.
+//   - after an error that cannot be mended: a batch that is found corrupt here
+//     (*[CorruptBatchError]) or by the server (*[ServerError], with the code
+//     CORRUPT_BATCH), offsets that are missing (*[GapError]) or that retention removed
+//     before they were read ([ErrOffsetOutOfRange]), a topic that was deleted
+//     ([ErrUnknownTopic]). Every record that arrived before it is given first. Then every
+//     later call gives that error again, whichever partition it belongs to.
 //
-// Lost connections end nothing: reading goes on at the next offset. A record may be kept;
-// it keeps the memory of its batch. Records must not be called while another call of it
-// runs.
+// Lost connections end nothing: reading goes on at the next offset. A record may be kept,
+// but it keeps the memory of what arrived with it: about 256 KiB of batches, or one batch
+// that is larger, or its own batch when that was compressed. Copy what is kept for long.
+// Records must not be called while another call of it runs.
 func (c *Consumer) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if !c.iterating.CompareAndSwap(false, true) {
@@ -128,15 +139,11 @@ func (c *Consumer) fill(ctx context.Context) (more bool, err error) {
 			return true, nil
 		}
 		if c.chunk != nil {
-			if c.err = c.nextBatch(); c.err != nil {
-				c.fail(c.err)
-			}
+			c.err = c.nextBatch()
 			continue
 		}
-		ended, err := c.nextChunk(ctx)
-		if ended || err != nil {
-			c.err = err
-			return false, err
+		if c.nextChunk(ctx) {
+			return false, nil
 		}
 	}
 }
@@ -144,7 +151,10 @@ func (c *Consumer) fill(ctx context.Context) (more bool, err error) {
 // nextBatch opens the next batch of the chunk, and grants the bytes of the one before.
 func (c *Consumer) nextBatch() error {
 	k := c.chunk
-	k.link.consumed(k.pending)
+	if k.err != nil {
+		return k.err
+	}
+	k.feed.credit.consumed(k.pending)
 	k.pending = 0
 	if len(k.batches) == 0 {
 		c.chunk = nil
@@ -160,32 +170,29 @@ func (c *Consumer) nextBatch() error {
 	return err
 }
 
-// nextChunk takes the oldest chunk that waits, or waits for one.
-func (c *Consumer) nextChunk(ctx context.Context) (ended bool, err error) {
+// nextChunk takes the oldest chunk that waits, or waits for one. It reports true at the end
+// of all partitions.
+func (c *Consumer) nextChunk(ctx context.Context) (ended bool) {
 	for {
 		c.mu.Lock()
-		switch {
-		case len(c.mu.ready) > 0:
+		if len(c.mu.ready) > 0 {
 			c.chunk = c.mu.ready[0]
 			c.mu.ready[0] = nil
 			c.mu.ready = c.mu.ready[1:]
 			c.mu.Unlock()
-			return false, nil
-		case c.mu.failed != nil:
-			err = c.mu.failed
-		case c.mu.ended == len(c.feeds):
-			ended = true
+			return false
 		}
+		ended := c.mu.ended == len(c.feeds)
 		c.mu.Unlock()
-		if ended || err != nil {
-			return ended, err
+		if ended {
+			return true
 		}
 		select {
 		case <-c.wake:
 		case <-ctx.Done():
-			return false, nil // fill says why
+			return false // fill says why
 		case <-c.ctx.Done():
-			return false, nil
+			return false
 		}
 	}
 }
@@ -197,14 +204,14 @@ func (c *Consumer) push(k *chunk) {
 	signal(c.wake)
 }
 
-// fail keeps the first error that a feed could not mend.
-func (c *Consumer) fail(err error) {
+// fail queues an error that a feed could not mend, behind what arrived before it.
+func (c *Consumer) fail(f *feed, err error) {
 	c.mu.Lock()
 	if c.mu.failed == nil {
 		c.mu.failed = err
 	}
 	c.mu.Unlock()
-	signal(c.wake)
+	c.push(&chunk{feed: f, err: err})
 }
 
 func (c *Consumer) end() {
@@ -219,7 +226,10 @@ func (c *Consumer) end() {
 func (c *Consumer) Close() error {
 	c.cancel()
 	c.wg.Wait()
-	c.client.unregister(c)
+	c.once.Do(func() {
+		c.client.unregister(c)
+		c.client.stopReading(len(c.feeds))
+	})
 	return nil
 }
 

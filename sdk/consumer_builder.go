@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
@@ -56,7 +55,7 @@ type ConsumerBuilder struct {
 	client     *Client
 	topic      string
 	start      Start
-	partitions []int
+	partitions []int // nil for all
 	stopAtEnd  bool
 	credit     int
 }
@@ -72,10 +71,10 @@ func (b *ConsumerBuilder) From(s Start) *ConsumerBuilder {
 	return b
 }
 
-// Partitions reads these partitions. Default, also when none is named: all that the topic
-// has when Build runs.
+// Partitions reads these partitions, at least one. Default: all that the topic has when
+// Build runs. The consumers of a client read at most 900 at a time.
 func (b *ConsumerBuilder) Partitions(numbers ...int) *ConsumerBuilder {
-	b.partitions = slices.Clone(numbers)
+	b.partitions = append(make([]int, 0, len(numbers)), numbers...) // never nil
 	return b
 }
 
@@ -101,6 +100,9 @@ func (b *ConsumerBuilder) check() error {
 	if b.credit < minCredit || b.credit > maxCredit {
 		faults = append(faults, fmt.Errorf("sdk: Prefetch(%d) is not %d to %d bytes", b.credit, minCredit, maxCredit))
 	}
+	if b.partitions != nil && len(b.partitions) == 0 {
+		faults = append(faults, errors.New("sdk: Partitions: none is named"))
+	}
 	seen := make(map[int]bool)
 	for _, n := range b.partitions {
 		if n < 0 || seen[n] {
@@ -112,8 +114,9 @@ func (b *ConsumerBuilder) check() error {
 }
 
 // Build checks the settings, all at once, and begins to read: it returns when every
-// partition has its place to start from, or with the first error. It goes on through
-// lost connections until ctx ends.
+// partition has its place to start from, or with the first error, such as
+// [ErrTooManyPartitions] or [ErrOffsetOutOfRange]. It goes on through lost connections
+// until ctx ends.
 func (b *ConsumerBuilder) Build(ctx context.Context) (*Consumer, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -123,7 +126,7 @@ func (b *ConsumerBuilder) Build(ctx context.Context) (*Consumer, error) {
 		return nil, err
 	}
 	partitions := b.partitions
-	if len(partitions) == 0 {
+	if partitions == nil {
 		for i := range info.Partitions {
 			partitions = append(partitions, i)
 		}
@@ -132,6 +135,9 @@ func (b *ConsumerBuilder) Build(ctx context.Context) (*Consumer, error) {
 		if n >= len(info.Partitions) {
 			return nil, fmt.Errorf("%w: %d, topic %q has %d", ErrUnknownPartition, n, b.topic, len(info.Partitions))
 		}
+	}
+	if err := b.client.startReading(len(partitions)); err != nil {
+		return nil, fmt.Errorf("sdk: consume %q: %w", b.topic, err)
 	}
 	c := newConsumer(b, info.ID, partitions)
 	if err := b.client.register(c); err != nil {

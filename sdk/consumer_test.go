@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-io/quoin/sdk"
+	"github.com/quoin-io/quoin/server/servertest"
 )
 
 // fill sends the numbers from..to-1 to partition 0.
@@ -178,6 +179,38 @@ func TestCreditIsGivenBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCreditIsGivenBackAfterLosses reads many times the credit while connections are cut,
+// with chunks of older subscriptions still waiting.
+func TestCreditIsGivenBackAfterLosses(t *testing.T) {
+	s, c, p := setUp(t, 1, servertest.InMemory())
+	const records = 1000
+	ctx := testContext(t)
+	for range records {
+		if err := p.SendAsync(ctx, sdk.Record{Value: make([]byte, 1000)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	consumer := consume(t, c.Consumer("t").Prefetch(64<<10).StopAtEnd())
+	next := int64(0)
+	for r, err := range consumer.Records(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Offset != next {
+			t.Fatalf("offset %d follows %d", r.Offset, next-1)
+		}
+		if next++; next%100 == 50 {
+			s.CutConnection()
+		}
+	}
+	if next != records {
+		t.Errorf("%d records", next)
 	}
 }
 

@@ -52,7 +52,7 @@
 //	  (in flight)            5 batches a partition, fixed
 //	Consumer
 //	  From                   Earliest      Latest, At(offset >= 0)
-//	  Partitions             all           partitions of the topic
+//	  Partitions             all           partitions of the topic; 900 over one client
 //	  StopAtEnd              off
 //	  Prefetch               4 MiB         64 KiB to 256 MiB a partition
 //	CreateTopic

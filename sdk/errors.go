@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
-	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -24,6 +23,13 @@ var (
 	// ErrConnectionLost says that the connection went before the answer came. It proves
 	// nothing about what the server did.
 	ErrConnectionLost = transport.ErrLost
+	// ErrNoStream says that the connection has as many streams as the server allows. Nothing
+	// was sent. Each partition that a consumer reads takes one.
+	ErrNoStream = transport.ErrNoStream
+	// ErrTooManyPartitions refuses a consumer: the consumers of one client read no more than
+	// 900 partitions at a time, so that streams are left for producers and requests. Use
+	// another client for the rest.
+	ErrTooManyPartitions = errors.New("sdk: too many partitions are read over one client")
 	// ErrNotIdempotent refuses a producer that was built without Idempotent.
 	ErrNotIdempotent = errors.New("sdk: only idempotent producers can be built: call Idempotent(); plain producers come in a later release")
 
@@ -167,6 +173,35 @@ func (e *NotStored) Error() string {
 // Unwrap gives the reason.
 func (e *NotStored) Unwrap() error { return e.Cause }
 
+// errNotConnected is a reason to wait.
+var errNotConnected = errors.New("there is no connection to the server")
+
+// A BufferFullError says that the buffer of a producer had no room while the context
+// lived. The record was not accepted.
+type BufferFullError struct {
+	Topic       string
+	MaxBuffered int64
+	InUse       int64 // bytes, when the context had ended
+	Reason      error // what the server said last, or that there is none; nil when it just takes its time
+	Err         error // of the context
+}
+
+func (e *BufferFullError) Error() string {
+	text := fmt.Sprintf("sdk: produce %q: the buffer is full, %d of %d bytes are in use: %v", e.Topic, e.InUse, e.MaxBuffered, e.Err)
+	if e.Reason != nil {
+		text += fmt.Sprintf(" (%v)", e.Reason)
+	}
+	return text
+}
+
+// Unwrap gives the reason of the context, and why nothing left the buffer.
+func (e *BufferFullError) Unwrap() []error {
+	if e.Reason == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.Reason}
+}
+
 // A RecordTooLargeError refuses a record before it is given a sequence: alone, and not
 // compressed, it would need a larger batch than the topic takes.
 type RecordTooLargeError struct {
@@ -268,9 +303,6 @@ func tooLarge(err error) error {
 
 // produceCause turns the reason of a lane into a public error.
 func produceCause(err error, topic string, partition int, producerID uint64) error {
-	if errors.Is(err, lane.ErrDeliveryTimeout) {
-		return ErrDeliveryTimeout
-	}
 	out := serverError("produce", topic, err)
 	var se *ServerError
 	if errors.As(out, &se) {

@@ -122,10 +122,14 @@ func (e *events) run() {
 	}
 }
 
-// deliverEvent calls OnEvent. Its name is what close looks for.
+// deliverEvent calls OnEvent. Its name is what calledFromOnEvent looks for.
 //
 //go:noinline
 func deliverEvent(fn func(Event), ev Event) { fn(ev) }
+
+// calledFromOnEvent reports whether the caller runs in OnEvent. There waiting for the
+// end of the events would be waiting for oneself.
+func calledFromOnEvent() bool { return calledFrom("/sdk.deliverEvent") }
 
 // close lets what is queued out, takes nothing more and waits for the goroutine, but not
 // when it is OnEvent itself that closes the client, nor longer than ctx lives.
@@ -134,7 +138,7 @@ func (e *events) close(ctx context.Context) {
 	e.mu.closed = true
 	e.mu.Unlock()
 	signal(e.wake)
-	if calledFrom("/sdk.deliverEvent") {
+	if calledFromOnEvent() {
 		return
 	}
 	select {

@@ -1,15 +1,19 @@
 package sdk_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-io/quoin/sdk"
+	"github.com/quoin-io/quoin/server"
 	"github.com/quoin-io/quoin/server/servertest"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -153,7 +157,7 @@ func TestLostAckIsADuplicate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ack.Duplicate || ack.Offset != 1 || ack.Sequence != 1 {
+	if !ack.Duplicate || ack.Offset != 1 || ack.Sequence != 1 || !ack.AppendTime.IsZero() && ack.AppendTime.Year() < 2000 {
 		t.Errorf("ack %+v", ack)
 	}
 	if diff := cmp.Diff(numbers(0, 2), values(readAll(t, c, "t")[0])); diff != "" {
@@ -268,6 +272,125 @@ func TestDeliveryTimeoutOfWhatWasNeverSentIsNotStored(t *testing.T) {
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("close with a server that is gone: %v", err)
 	}
+}
+
+// TestWhatAPartitionWaitsForIsSaid: a timeout alone would hide that the disk is full.
+func TestWhatAPartitionWaitsForIsSaid(t *testing.T) {
+	s := servertest.Start(t, servertest.InMemory())
+	throttled := make(chan struct{}, 1000)
+	c := dial(t, s, sdk.OnEvent(func(e sdk.Event) {
+		if e.Kind == sdk.EventThrottled {
+			throttled <- struct{}{}
+		}
+	}))
+	createTopic(t, c, "t", 1)
+	p := build(t, c.Producer("t").MaxBuffered(1<<10).DeliveryTimeout(500*time.Millisecond))
+	ctx := testContext(t)
+	s.FillDisk()
+	defer s.FreeDisk()
+	outcome := make(chan error, 1)
+	if err := p.SendAsync(ctx, sdk.Record{Value: make([]byte, 900)}, func(_ sdk.Ack, err error) { outcome <- err }); err != nil {
+		t.Fatal(err)
+	}
+	<-throttled
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	err := p.SendAsync(short, sdk.Record{Value: make([]byte, 900)}, nil)
+	for _, err := range []error{err, <-outcome} {
+		var refusal *sdk.ServerError
+		if !errors.As(err, &refusal) || refusal.Code != wire.CodeDiskFull {
+			t.Errorf("the reason is missing: %v", err)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, sdk.ErrDeliveryTimeout) {
+			t.Errorf("the timeout is missing: %v", err)
+		}
+	}
+}
+
+// TestOutcomesComeInOrderAndInTime: what was sent ends before what never was, and neither
+// a server that does not read nor one that does not answer delays either.
+func TestOutcomesComeInOrderAndInTime(t *testing.T) {
+	const delivery = 300 * time.Millisecond
+	hooks := map[string]func(s *servertest.Server, gate <-chan struct{}){
+		"does not read": func(s *servertest.Server, gate <-chan struct{}) {
+			s.HookFrames(servertest.FrameHooks{Start: func(_ bool, k wire.Kind, _ int) int {
+				if k == wire.KindProduce {
+					<-gate
+				}
+				return -1
+			}})
+		},
+		"does not answer": func(s *servertest.Server, gate <-chan struct{}) {
+			s.HookFrames(servertest.FrameHooks{Start: func(_ bool, k wire.Kind, _ int) int {
+				if k == wire.KindProduceResults {
+					<-gate
+				}
+				return -1
+			}})
+		},
+	}
+	for name, hook := range hooks {
+		t.Run(name, func(t *testing.T) {
+			s, c, _ := setUp(t, 1, servertest.InMemory())
+			p := build(t, c.Producer("t").DeliveryTimeout(delivery).BatchBytes(900<<10))
+			gate := make(chan struct{})
+			defer close(gate)
+			hook(s, gate)
+			const records = 10
+			order := make(chan int, records)
+			start := time.Now()
+			for i := range records {
+				err := p.SendAsync(testContext(t), sdk.Record{Value: make([]byte, 800<<10)}, func(_ sdk.Ack, err error) {
+					if !errors.Is(err, sdk.ErrDeliveryTimeout) {
+						t.Errorf("record %d: %v", i, err)
+					}
+					order <- i
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range records {
+				if got := <-order; got != i {
+					t.Errorf("outcome %d is that of record %d", i, got)
+				}
+			}
+			if d := time.Since(start); d > delivery+time.Second {
+				t.Errorf("the last outcome came after %v", d)
+			}
+		})
+	}
+}
+
+// TestManyProducersOneAfterTheOther: a server keeps every lane until its stream ends, and
+// allows a connection a thousand streams.
+func TestManyProducersOneAfterTheOther(t *testing.T) {
+	const chains, producers, partitions = 40, 2000, 4
+	quiet := servertest.Configure(func(c *server.Config) { c.Log = slog.New(slog.DiscardHandler) })
+	_, c, _ := setUp(t, partitions, servertest.InMemory(), quiet)
+	ctx := testContext(t)
+	var wg sync.WaitGroup
+	for chain := range chains {
+		wg.Go(func() {
+			for i := range producers / chains {
+				if err := sendOne(ctx, c.Producer("t").Partition(chain%partitions)); err != nil {
+					t.Errorf("producer %d of chain %d: %v", i+1, chain, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func sendOne(ctx context.Context, b *sdk.ProducerBuilder) error {
+	p, err := b.Idempotent().Build(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = p.Send(ctx, value(0))
+	_, closing := p.Close(ctx)
+	return errors.Join(err, closing)
 }
 
 func TestDeletedTopicEndsTheProducer(t *testing.T) {

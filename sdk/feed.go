@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,12 +14,14 @@ import (
 
 // A feed reads one partition. Its goroutine, run, belongs to the consumer; it fetches
 // and queues, and Records verifies and decodes. The two share nothing but the queue and
-// the link, and each keeps the next offset that it expects.
+// the credit, and each keeps the next offset that it expects.
 type feed struct {
 	consumer  *Consumer
 	partition int
 	stopAtEnd bool
-	given     atomic.Int64 // offset behind the last record given out
+	credit    credit
+	given     atomic.Int64          // offset behind the last record given out
+	waitsFor  atomic.Pointer[error] // why the last subscription ended
 
 	// run's own.
 	from    batchfmt.Offset // where to subscribe next
@@ -37,6 +38,9 @@ type feed struct {
 const (
 	firstResubscribe = 10 * time.Millisecond
 	maxResubscribe   = 2 * time.Second
+	// longSubscription is how long one must last to count as one that works, though
+	// nothing came.
+	longSubscription = 2 * maxResubscribe
 )
 
 // run subscribes, again and again, until the end, an error or Close.
@@ -48,6 +52,7 @@ func (f *feed) run() {
 			f.stop(err)
 			return
 		}
+		begun := time.Now()
 		progress, err := f.follow(conn)
 		switch {
 		case c.ctx.Err() != nil:
@@ -60,7 +65,8 @@ func (f *feed) run() {
 			f.stop(f.publicError(err))
 			return
 		}
-		if progress {
+		f.waitsFor.Store(&err)
+		if progress || time.Since(begun) >= longSubscription {
 			attempt = 0
 		}
 		c.client.logger.Info("subscription is opened again", "topic", c.topic, "partition", f.partition,
@@ -77,7 +83,7 @@ func mayResubscribe(err error) bool {
 	if errors.As(err, &refusal) {
 		return refusal.Code.Info().Retry
 	}
-	return errors.Is(err, transport.ErrLost)
+	return errors.Is(err, transport.ErrLost) || errors.Is(err, transport.ErrNoStream)
 }
 
 func (f *feed) pause(attempt int) {
@@ -94,7 +100,7 @@ func (f *feed) pause(attempt int) {
 
 // stop ends the feed for good.
 func (f *feed) stop(err error) {
-	f.consumer.fail(err)
+	f.consumer.fail(f, err)
 	f.markStarted()
 }
 
@@ -122,10 +128,12 @@ func (f *feed) follow(conn *transport.Conn) (progress bool, err error) {
 	}
 	c := f.consumer
 	sub, err := conn.Subscribe(&wire.Subscribe{TopicID: c.topicID, Partition: int32(f.partition),
-		From: f.from, StopAtEnd: f.stopAtEnd, Credit: uint32(c.credit)})
+		From: f.from, StopAtEnd: f.stopAtEnd, Credit: uint32(f.credit.begin())})
 	if err != nil {
 		return false, err
 	}
+	f.credit.attach(sub)
+	defer f.credit.attach(nil)
 	// Whatever ends the feed wakes the read below: Close, and a server that drains.
 	watch := make(chan struct{})
 	done := make(chan struct{})
@@ -140,13 +148,12 @@ func (f *feed) follow(conn *transport.Conn) (progress bool, err error) {
 	}()
 	defer func() { <-done }()
 	defer close(watch)
-	l := newLink(sub, c.credit)
 	for {
 		m, err := sub.Next()
 		if err != nil {
 			return progress, err
 		}
-		ended, err := f.take(m, l)
+		ended, err := f.take(m)
 		if ended || err != nil {
 			return progress, err
 		}
@@ -157,7 +164,7 @@ func (f *feed) follow(conn *transport.Conn) (progress bool, err error) {
 }
 
 // take handles one message of a subscription.
-func (f *feed) take(m wire.Message, l *link) (ended bool, err error) {
+func (f *feed) take(m wire.Message) (ended bool, err error) {
 	switch m := m.(type) {
 	case *wire.Subscribed:
 		return f.subscribed(m)
@@ -168,7 +175,7 @@ func (f *feed) take(m wire.Message, l *link) (ended bool, err error) {
 		return false, fmt.Errorf("sdk: consume %q partition %d: the server ended at %d, before the end at %d: %w",
 			f.consumer.topic, f.partition, m.Next, f.end, transport.ErrLost)
 	case *wire.Batches:
-		return f.batches(m, l)
+		return f.batches(m)
 	}
 	return false, unexpected("consume", m)
 }
@@ -188,11 +195,11 @@ func (f *feed) subscribed(m *wire.Subscribed) (ended bool, err error) {
 
 // batches queues a frame of batches. It looks at their fronts only, to know where to go
 // on after a loss; Records verifies them.
-func (f *feed) batches(m *wire.Batches, l *link) (ended bool, err error) {
+func (f *feed) batches(m *wire.Batches) (ended bool, err error) {
 	if !f.begun {
 		return false, unexpected("consume", m)
 	}
-	if !l.received(len(m.Batches)) {
+	if !f.credit.received(len(m.Batches)) {
 		return false, fmt.Errorf("sdk: consume %q partition %d: the server pushed more than it was allowed to", f.consumer.topic, f.partition)
 	}
 	from := f.from
@@ -200,14 +207,14 @@ func (f *feed) batches(m *wire.Batches, l *link) (ended bool, err error) {
 		b, err := batchfmt.Parse(rest)
 		if err != nil {
 			// Records says it in its place, behind the records in front of it.
-			f.consumer.push(&chunk{feed: f, link: l, batches: m.Batches})
+			f.consumer.push(&chunk{feed: f, batches: m.Batches})
 			return false, f.corrupt(from, err)
 		}
 		rest = rest[b.Size():]
 		from = max(from, b.NextOffset())
 	}
 	f.from = from
-	f.consumer.push(&chunk{feed: f, link: l, batches: m.Batches})
+	f.consumer.push(&chunk{feed: f, batches: m.Batches})
 	return f.stopAtEnd && f.from >= f.end, nil
 }
 
@@ -249,7 +256,8 @@ func (f *feed) read(batch batchfmt.Batch) ([]Record, error) {
 	}
 	base, end := batch.BaseOffset(), f.limit()
 	wanted := min(batch.NextOffset(), end) - max(base, f.next)
-	if wanted <= 0 {
+	if wanted <= 0 { // behind the end of a reader that stops there, with more in the frame
+		f.next = max(f.next, batch.NextOffset())
 		return nil, nil
 	}
 	records := make([]Record, 0, wanted)
@@ -287,46 +295,4 @@ func (f *feed) record(batch batchfmt.Batch, r *batchfmt.Record, i batchfmt.Offse
 		out.Producer = ProducerRef{uint64(batch.ProducerID()), uint32(batch.Epoch()), int64(batch.BaseSequence()) + int64(i)}
 	}
 	return out
-}
-
-// A link accounts for the credit of one subscription: the feed's goroutine receives,
-// Records consumes.
-type link struct {
-	sub  *transport.Subscription
-	step int // grants are gathered up to this, as each is a packet
-	mu   sync.Mutex
-	left int // what the server may still push
-	owed int // consumed and not granted yet
-}
-
-func newLink(sub *transport.Subscription, credit int) *link {
-	return &link{sub: sub, step: credit / 4, left: credit}
-}
-
-// received reports whether the server had credit for n bytes: the last frame may be
-// larger than what was left.
-func (l *link) received(n int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.left <= 0 {
-		return false
-	}
-	l.left -= n
-	return true
-}
-
-// consumed grants what was read out. A grant that fails belongs to a subscription that
-// is over; its successor has credit of its own.
-func (l *link) consumed(n int) {
-	l.mu.Lock()
-	l.owed += n
-	grant := 0
-	if l.owed >= l.step {
-		grant, l.owed = l.owed, 0
-		l.left += grant
-	}
-	l.mu.Unlock()
-	if grant > 0 {
-		_ = l.sub.Grant(grant)
-	}
 }

@@ -36,7 +36,7 @@ func batchAt(t testing.TB, offset int64, codec batchfmt.Codec, values ...string)
 func offline(next int64) (*Consumer, *feed) {
 	c := &Consumer{topic: "t", wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	f := &feed{consumer: c, partition: 2, next: batchfmt.Offset(next)}
+	f := &feed{consumer: c, partition: 2, next: batchfmt.Offset(next), credit: credit{total: 1 << 30}}
 	c.feeds = []*feed{f}
 	return c, f
 }
@@ -44,7 +44,7 @@ func offline(next int64) (*Consumer, *feed) {
 // arrive queues batches and lets the feed end behind them.
 func arrive(c *Consumer, f *feed, batches ...[]byte) {
 	for _, b := range batches {
-		c.push(&chunk{feed: f, link: newLink(nil, 1<<30), batches: b})
+		c.push(&chunk{feed: f, batches: b})
 	}
 	c.end()
 }
@@ -115,12 +115,85 @@ func TestRecordsBelowTheWantedOffsetAreDropped(t *testing.T) {
 	}
 }
 
-func TestLinkHoldsTheServerToItsCredit(t *testing.T) {
-	l := newLink(nil, 100)
-	if !l.received(99) || !l.received(1000) {
+func TestErrorOfAPartitionComesInItsPlace(t *testing.T) {
+	c, healthy := offline(0)
+	failed := &feed{consumer: c, partition: 3}
+	c.feeds = append(c.feeds, failed)
+	gone := errors.New("gone")
+	c.push(&chunk{feed: healthy, batches: batchAt(t, 0, batchfmt.CodecNone, "a")})
+	c.fail(failed, gone)
+	c.push(&chunk{feed: healthy, batches: batchAt(t, 1, batchfmt.CodecNone, "b")})
+	for round := range 2 {
+		var got []string
+		var last error
+		for r, err := range c.Records(context.Background()) {
+			if last = err; err == nil {
+				got = append(got, string(r.Value))
+			}
+		}
+		if len(got) != 1-round || last != gone {
+			t.Errorf("round %d: %q, then %v", round, got, last)
+		}
+	}
+}
+
+func TestCreditHoldsTheServerToWhatItMayPush(t *testing.T) {
+	c := &credit{total: 100}
+	if n := c.begin(); n != 100 {
+		t.Errorf("begins with %d", n)
+	}
+	if !c.received(99) || !c.received(1000) {
 		t.Error("the last frame may be larger than what is left")
 	}
-	if l.received(1) {
+	if c.received(1) {
 		t.Error("pushed without credit")
+	}
+}
+
+// TestCreditOutlivesItsSubscription: what waits counts against every later subscription.
+func TestCreditOutlivesItsSubscription(t *testing.T) {
+	c := &credit{total: 100}
+	c.begin()
+	c.received(60)
+	if n := c.begin(); n != 40 {
+		t.Errorf("60 of 100 wait, and the next one begins with %d", n)
+	}
+	c.received(70)
+	if n := c.begin(); n != 0 {
+		t.Errorf("130 of 100 wait, and the next one begins with %d", n)
+	}
+	c.consumed(50)
+	if c.mu.owed != 20 || c.mu.waiting != 80 {
+		t.Errorf("80 of 100 wait and %d may be granted", c.mu.owed)
+	}
+	if n := c.begin(); n != 20 || c.mu.owed != 0 {
+		t.Errorf("80 of 100 wait, and the next one begins with %d, and %d for later", n, c.mu.owed)
+	}
+	c.consumed(80)
+	if n := c.begin(); n != 100 {
+		t.Errorf("nothing waits, and the next one begins with %d", n)
+	}
+}
+
+func TestPartitionsMustNameOne(t *testing.T) {
+	if _, err := new(Client).Consumer("t").Partitions().Build(context.Background()); err == nil {
+		t.Error("an empty list is taken")
+	}
+	if _, err := new(Client).Consumer("t").Partitions([]int{}...).Build(context.Background()); err == nil {
+		t.Error("an empty slice is taken")
+	}
+}
+
+func TestReadingIsBounded(t *testing.T) {
+	c := &Client{}
+	if err := c.startReading(maxReading - 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.startReading(2); !errors.Is(err, ErrTooManyPartitions) {
+		t.Errorf("got %v", err)
+	}
+	c.stopReading(1)
+	if err := c.startReading(2); err != nil {
+		t.Errorf("after another consumer was closed: %v", err)
 	}
 }

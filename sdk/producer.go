@@ -87,9 +87,11 @@ func (p *Producer) Epoch() uint32 { return uint32(p.identity.Epoch) }
 // Send sends a record and waits for its outcome. r and what it points to may be reused
 // when Send returns.
 //
-// ctx bounds the wait for room in the buffer. Once the record is accepted it lives until
-// its outcome or the delivery timeout: when ctx ends while Send waits, the record goes on
-// and Send returns an *[OutcomeUnknown] that wraps the reason of ctx.
+// ctx bounds the wait for room in the buffer: when it ends before there is any, the error
+// is a *[BufferFullError]; when it is over from the start, nothing is accepted. Once the
+// record is accepted it lives until its outcome or the delivery timeout: when ctx ends
+// while Send waits, the record goes on and Send returns an *[OutcomeUnknown] that wraps
+// the reason of ctx.
 func (p *Producer) Send(ctx context.Context, r Record) (Ack, error) {
 	w := waiters.Get().(*waiter)
 	partition, err := p.accept(ctx, &r, delivery{wait: w})
@@ -113,8 +115,8 @@ func (p *Producer) Send(ctx context.Context, r Record) (Ack, error) {
 
 // SendAsync accepts a record and returns; fn is called once with its outcome, and may be
 // nil. r and what it points to may be reused when SendAsync returns. ctx bounds the wait
-// for room in the buffer and nothing else. When SendAsync returns an error the record was
-// not accepted and fn is not called.
+// for room in the buffer, see [BufferFullError], and nothing else. When SendAsync returns
+// an error the record was not accepted and fn is not called.
 //
 // Callbacks of a partition are called in the order of its records, on a goroutine of
 // their own for each partition. They may call anything, but a slow one holds up those
@@ -126,6 +128,9 @@ func (p *Producer) SendAsync(ctx context.Context, r Record, fn func(Ack, error))
 
 // accept puts a record into the batch of its partition.
 func (p *Producer) accept(ctx context.Context, r *Record, d delivery) (int, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	now := time.Now()
 	record := batchfmt.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
 	if r.Timestamp.IsZero() {
@@ -150,7 +155,7 @@ func (p *Producer) accept(ctx context.Context, r *Record, d delivery) (int, erro
 		return 0, err
 	}
 	if err := p.buffer.acquire(ctx, cost, p.pressure); err != nil {
-		return partition, err
+		return partition, p.bufferError(ctx, err)
 	}
 	for {
 		s, err := p.sender(partition)
@@ -167,6 +172,25 @@ func (p *Producer) accept(ctx context.Context, r *Record, d delivery) (int, erro
 		p.buffer.release(cost)
 		return partition, err
 	}
+}
+
+// bufferError says why there was no room while ctx lived.
+func (p *Producer) bufferError(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	full := &BufferFullError{Topic: p.topic, MaxBuffered: p.buffer.max, InUse: p.buffer.inUse(), Err: err}
+	for i := range p.senders {
+		if s := p.senders[i].Load(); s != nil && full.Reason == nil {
+			if refusal := s.waitsFor.Load(); refusal != nil {
+				full.Reason = *refusal
+			}
+		}
+	}
+	if conn, _ := p.client.transport.Current(); conn == nil && full.Reason == nil {
+		full.Reason = errNotConnected
+	}
+	return full
 }
 
 // pressure sends what lingers when the buffer is full.
@@ -199,6 +223,10 @@ func (p *Producer) sender(partition int) (*sender, error) {
 // Flush sends what lingers and waits until every record that was given before has its
 // outcome and its callback has returned; called from a callback, it waits for outcomes
 // only. It does not report the outcomes: those go to callbacks and to Send.
+//
+// A callback that waits for another goroutine which calls Flush or Close waits for
+// itself: that goroutine is not seen as the callback that started it. It ends when ctx
+// does.
 func (p *Producer) Flush(ctx context.Context) error { return p.flush(ctx, calledFromCallback()) }
 
 func (p *Producer) flush(ctx context.Context, inCallback bool) error {
@@ -211,9 +239,7 @@ func (p *Producer) flush(ctx context.Context, inCallback bool) error {
 		}
 	}
 	for _, done := range waits {
-		select {
-		case <-done:
-		case <-ctx.Done():
+		if !await(ctx, done) {
 			return fmt.Errorf("sdk: flush %q: %w", p.topic, context.Cause(ctx))
 		}
 	}
@@ -229,8 +255,9 @@ const closeGrace = 80 * time.Millisecond
 //
 // The list holds every range of records whose outcome is unknown, over the whole life of
 // the producer; the error is not nil when there is one, or when ctx ended before all was
-// flushed. A second Close waits for the first and returns the same. Called from a
-// callback, Close does not wait for callbacks, and a second Close returns [ErrClosed].
+// flushed. A second Close waits for the first, as long as its own ctx lives, and returns
+// the same. Called from a callback, Close does not wait for callbacks, and a second Close
+// returns [ErrClosed].
 func (p *Producer) Close(ctx context.Context) ([]Abandoned, error) {
 	return p.close(ctx, calledFromCallback())
 }
@@ -261,7 +288,9 @@ func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, err
 			return nil, ErrClosed
 		}
 	}
-	<-p.closed
+	if !await(ctx, p.closed) {
+		return nil, fmt.Errorf("sdk: close %q, which another call has begun: %w", p.topic, context.Cause(ctx))
+	}
 	return p.abandoned, p.err
 }
 

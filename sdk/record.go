@@ -49,9 +49,12 @@ type Ack struct {
 	// Duplicate says that an earlier attempt had stored the record already; Offset is
 	// that of the earlier attempt.
 	Duplicate bool
-	// Verified says of a duplicate that the server compared it with what is stored.
+	// Verified says of a duplicate that the server compared it with what is stored. It
+	// could not when retention removed the original, and not when the place where it was
+	// stored has become unreadable: then Offset is where the damage is.
 	Verified bool
-	// AppendTime is when the server appended the batch; milliseconds.
+	// AppendTime is when the server appended the batch; milliseconds. It is the zero time
+	// when the server does not know it, as with most duplicates.
 	AppendTime time.Time
 	Timings    Timings
 }

@@ -37,6 +37,7 @@ type sender struct {
 	failed    atomic.Bool                    // mu.failed is set
 	confirmed atomic.Int64                   // every outcome up to this sequence was given out
 	handle    atomic.Pointer[transport.Lane] // the current opening; nil for none
+	waitsFor  atomic.Pointer[error]          // the last refusal that only makes it wait; nil after a success
 
 	// Callers and the goroutine share this. Lock order: mu before the pool and buffer.
 	mu struct {

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -96,16 +97,26 @@ func (s *sender) takeInbox(now time.Time) {
 }
 
 func (s *sender) result(now time.Time, r *wire.ProduceResult) {
-	if r.Code != wire.CodeOK && r.Code.Info().Retry && r.Code != wire.CodeOutOfOrder {
+	switch {
+	case r.Code == wire.CodeOK:
+		s.waitsFor.Store(nil)
+	case r.Code.Info().Retry && !ownAffair[r.Code]:
 		s.throttled(&wire.Error{Code: r.Code, Partition: int32(s.partition), Sequence: int64(r.BaseSequence),
 			Expected: r.Expected, Detail: r.Detail})
 	}
 	s.core.Result(now, r)
 }
 
+// ownAffair are the answers that only tell where the lane stands: nobody makes it wait.
+var ownAffair = map[wire.Code]bool{
+	wire.CodeOutOfOrder:  true,
+	wire.CodeInvalidLane: true,
+	wire.CodeSuperseded:  true,
+}
+
 func (s *sender) refused(now time.Time, err *wire.Error) {
 	s.dropHandle()
-	if err.Code.Info().Retry {
+	if err.Code.Info().Retry && !ownAffair[err.Code] {
 		s.throttled(err)
 	}
 	s.core.Refused(now, err)
@@ -113,7 +124,8 @@ func (s *sender) refused(now time.Time, err *wire.Error) {
 
 // throttled tells the application that the server makes this partition wait.
 func (s *sender) throttled(err *wire.Error) {
-	cause := produceCause(err, s.p.topic, s.partition, s.p.ID())
+	cause := s.publicCause(err)
+	s.waitsFor.Store(&cause)
 	s.p.client.logger.Debug("produce has to wait", "topic", s.p.topic, "partition", s.partition, "error", cause)
 	s.p.client.events.emit(Event{Kind: EventThrottled, Topic: s.p.topic, Partition: s.partition, Err: cause})
 }
@@ -212,15 +224,36 @@ func (s *sender) open(a *lane.Action) {
 	s.opening++
 	id := &s.p.identity
 	key := uint64(s.partition)*0x9e3779b97f4a7c15 + uint64(id.ProducerID)
-	h, err := s.conn.OpenLane(key>>32, &wire.OpenLane{
-		ProducerID: id.ProducerID, Key: id.Key, Epoch: id.Epoch,
-		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent,
-	}, opening{s, s.opening})
+	h, err := s.conn.NewLane(key>>32, opening{s, s.opening})
 	if err != nil {
 		s.lostHandle(time.Now(), err)
 		return
 	}
-	s.handle.Store(h)
+	s.handle.Store(h) // before it writes, so that stop finds it; and stop tells why before it looks
+	if s.stopCause() != nil {
+		return
+	}
+	err = h.Open(&wire.OpenLane{
+		ProducerID: id.ProducerID, Key: id.Key, Epoch: id.Epoch,
+		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent,
+	}, s.writeUntil())
+	if err != nil {
+		s.lostHandle(time.Now(), err)
+	}
+}
+
+// writeUntil is when a write is too late: somebody has waited for the delivery timeout.
+func (s *sender) writeUntil() time.Time {
+	if at := s.core.Deadline(); !at.IsZero() {
+		return at
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.mu.batcher.Oldest()
+	if oldest.IsZero() {
+		oldest = time.Now()
+	}
+	return oldest.Add(s.p.config.deliveryTimeout)
 }
 
 // send hands a batch to the connection. When that fails the core has given up the other
@@ -236,7 +269,7 @@ func (s *sender) send(b *lane.Batch) {
 	}
 	err := h.Produce(*f.frame, wire.Produce{
 		Durability: wire.Synced, FirstSend: f.firstSend, ConfirmedThrough: batchfmt.Seq(s.confirmed.Load()),
-	})
+	}, s.writeUntil())
 	now := time.Now()
 	if err != nil {
 		s.lostHandle(now, err)
@@ -328,11 +361,14 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	case lane.Stored:
 		out.first = Ack{Topic: s.p.topic, Partition: s.partition, Offset: int64(o.Result.BaseOffset),
 			Sequence: int64(f.Base), Duplicate: o.Result.Duplicate, Verified: o.Result.Verified,
-			AppendTime: time.UnixMilli(o.Result.AppendTime), Timings: o.Result.Timings}
+			Timings: o.Result.Timings}
+		if o.Result.AppendTime != 0 {
+			out.first.AppendTime = time.UnixMilli(o.Result.AppendTime)
+		}
 	case lane.NotStored:
 		out.err = s.notStored(o.Cause)
 	default:
-		cause := produceCause(o.Cause, s.p.topic, s.partition, s.p.ID())
+		cause := s.publicCause(o.Cause)
 		out.unknown = &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(),
 			Sequence: int64(f.Base), Cause: cause}
 		out.err = out.unknown
@@ -349,7 +385,20 @@ func (p *Producer) abandon(a Abandoned) {
 }
 
 func (s *sender) notStored(cause error) error {
-	return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: produceCause(cause, s.p.topic, s.partition, s.p.ID())}
+	return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: s.publicCause(cause)}
+}
+
+// publicCause is the reason of a lane as the application sees it. A delivery timeout
+// comes with what the partition waited for, when the server said it.
+func (s *sender) publicCause(cause error) error {
+	if !errors.Is(cause, lane.ErrDeliveryTimeout) {
+		return produceCause(cause, s.p.topic, s.partition, s.p.ID())
+	}
+	refusal := s.waitsFor.Load()
+	if refusal == nil {
+		return ErrDeliveryTimeout
+	}
+	return fmt.Errorf("%w; the last refusal: %w", ErrDeliveryTimeout, *refusal)
 }
 
 // end hands the outcome out: to a Send at once, as it may stand in a callback, and to
@@ -376,8 +425,10 @@ func (s *sender) end(batch *records, o *outcome) {
 }
 
 // expire ends records that waited for the whole delivery timeout and were never sent.
+// What was sent is older and has its outcome first; the core sees to it that this is in
+// time.
 func (s *sender) expire(now time.Time) {
-	for s.core.Stopped() == nil {
+	for s.core.Stopped() == nil && s.core.Idle() {
 		s.mu.Lock()
 		oldest := s.mu.batcher.Oldest()
 		if oldest.IsZero() || now.Before(oldest.Add(s.p.config.deliveryTimeout)) {
@@ -429,7 +480,7 @@ func (s *sender) nextWake() time.Time {
 	if s.mu.room {
 		add(s.mu.batcher.LingerEnds())
 	}
-	if oldest := s.mu.batcher.Oldest(); !oldest.IsZero() {
+	if oldest := s.mu.batcher.Oldest(); !oldest.IsZero() && s.core.Idle() {
 		add(oldest.Add(s.p.config.deliveryTimeout))
 	}
 	return next

@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -139,37 +141,123 @@ func verify(tb testing.TB, url, topic string, senders ...*sender) {
 // read returns where each record of each sender stands.
 func read(tb testing.TB, url, topic string) map[string]map[int][]place {
 	tb.Helper()
+	l := newLedger(topic)
+	l.read(tb, url)
+	return l.found
+}
+
+// A ledger is what was read of a topic so far. Reading goes on where it stopped, so that
+// a long run can be checked again and again.
+type ledger struct {
+	topic string
+	next  map[int]int64 // by partition
+	found map[string]map[int][]place
+}
+
+func newLedger(topic string) *ledger {
+	return &ledger{topic: topic, next: make(map[int]int64), found: make(map[string]map[int][]place)}
+}
+
+// read takes in everything that has become durable since.
+func (l *ledger) read(tb testing.TB, url string) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), *patience)
 	defer cancel()
-	c := dial(tb, url)
-	consumer, err := c.Consumer(topic).From(sdk.Earliest).StopAtEnd().Build(ctx)
+	c, err := sdk.Dial(ctx, url)
 	if err != nil {
-		tb.Fatalf("build consumer: %v", err)
+		tb.Fatalf("dial: %v", err)
 	}
-	found := make(map[string]map[int][]place)
-	for rec, err := range consumer.Records(ctx) {
+	defer c.Close(ctx)
+	t, err := c.DescribeTopic(ctx, l.topic)
+	if err != nil {
+		tb.Fatalf("describe: %v", err)
+	}
+	for n := range t.Partitions {
+		consumer, err := c.Consumer(l.topic).Partitions(n).From(sdk.At(l.next[n])).StopAtEnd().Build(ctx)
 		if err != nil {
-			tb.Fatalf("read: %v", err)
+			tb.Fatalf("build consumer: %v", err)
 		}
-		var name string
-		n := -1
-		for _, h := range rec.Headers {
-			switch h.Key {
-			case "sender":
-				name = string(h.Value)
-			case "n":
-				fmt.Sscan(string(h.Value), &n)
+		for rec, err := range consumer.Records(ctx) {
+			if err != nil {
+				tb.Fatalf("read: %v", err)
+			}
+			if rec.Offset != l.next[n] {
+				tb.Fatalf("partition %d: offset %d follows %d", n, rec.Offset, l.next[n]-1)
+			}
+			l.next[n]++
+			l.note(rec)
+		}
+		if err := consumer.Close(); err != nil {
+			tb.Errorf("close consumer: %v", err)
+		}
+	}
+}
+
+func (l *ledger) note(rec *sdk.Record) {
+	var name string
+	n := -1
+	for _, h := range rec.Headers {
+		switch h.Key {
+		case "sender":
+			name = string(h.Value)
+		case "n":
+			fmt.Sscan(string(h.Value), &n)
+		}
+	}
+	if l.found[name] == nil {
+		l.found[name] = make(map[int][]place)
+	}
+	l.found[name][n] = append(l.found[name][n], place{rec.Partition, rec.Offset})
+}
+
+// checkSoFar reads on and holds what is there against what the senders were told by now:
+// nothing acknowledged is missing or elsewhere, nothing is there twice, and the records
+// of a sender are in order in each partition. What has no acknowledgement may be missing.
+func (l *ledger) checkSoFar(tb testing.TB, url string, senders ...*sender) {
+	tb.Helper()
+	acked := make([]map[int]place, len(senders))
+	for i, s := range senders { // before the read: later ones may be acknowledged after it
+		acked[i] = s.acknowledged()
+	}
+	l.read(tb, url)
+	for i, s := range senders {
+		places := l.found[s.name]
+		for n, want := range acked[i] {
+			if at := places[n]; len(at) != 1 || at[0] != want {
+				tb.Fatalf("record %d of %s was acknowledged at %v and stands at %v", n, s.name, want, at)
 			}
 		}
-		if found[name] == nil {
-			found[name] = make(map[int][]place)
+		checkOrder(tb, s.name, places)
+	}
+}
+
+// checkOrder wants each record at most once, and rising in each partition.
+func checkOrder(tb testing.TB, name string, places map[int][]place) {
+	tb.Helper()
+	last := make(map[int]place)
+	for _, n := range slices.Sorted(maps.Keys(places)) {
+		at := places[n]
+		if len(at) > 1 {
+			tb.Fatalf("record %d of %s is there %d times: %v", n, name, len(at), at)
 		}
-		found[name][n] = append(found[name][n], place{rec.Partition, rec.Offset})
+		if before, seen := last[at[0].partition]; seen && before.offset > at[0].offset {
+			tb.Fatalf("record %d of %s at %v stands before an earlier one at %v", n, name, at[0], before)
+		}
+		last[at[0].partition] = at[0]
 	}
-	if err := consumer.Close(); err != nil {
-		tb.Errorf("close consumer: %v", err)
+}
+
+// acknowledged is what the sender was told to be stored by now.
+func (s *sender) acknowledged() map[int]place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	acked := make(map[int]place, len(s.outcomes))
+	for n, o := range s.outcomes {
+		if o.err == nil {
+			acked[n] = place{o.ack.Partition, o.ack.Offset}
+		}
 	}
-	return found
+	return acked
 }
 
 // dial connects and lets the connection end with the test.

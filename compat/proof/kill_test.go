@@ -3,6 +3,7 @@ package proof
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/quoin-io/quoin/sdk"
 	"github.com/quoin-io/quoin/server"
 )
@@ -26,6 +29,9 @@ const (
 	// are made up.
 	envLogs = "QUOIN_PROOF_LOGS"
 )
+
+// perSender is how many records a second each producer sends.
+const perSender = 2000
 
 var kills = flag.Int("kills", 30, "how often TestKilledServer kills the server")
 
@@ -111,7 +117,8 @@ func lines(t *testing.T) []string {
 	return all
 }
 
-// TestKilledServer kills the server process again and again while four producers send.
+// TestKilledServer kills the server process again and again while four producers send, and
+// checks after each restart what is there against what was acknowledged by then.
 func TestKilledServer(t *testing.T) {
 	data, addr := t.TempDir(), freeAddr(t)
 	text := lines(t)
@@ -120,32 +127,32 @@ func TestKilledServer(t *testing.T) {
 	client := dial(t, srv.url)
 	createTopic(t, client, "kills", 3)
 
-	stop := make(chan struct{})
+	sending, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	var senders []*sender
 	for i := range 4 {
 		s := newSender(t, client, "kills", fmt.Sprintf("p%d", i), batchSize(i))
 		s.keyed = true
 		senders = append(senders, s)
+		// A steady stream, so that there is always something in flight, and not so much
+		// that checking all of it becomes the larger part of the test.
+		pace := rate.NewLimiter(perSender, perSender/10)
 		running.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					s.send(text[s.sent%len(text)])
-				}
+			for pace.Wait(sending) == nil {
+				s.send(text[s.sent%len(text)])
 			}
 		})
 	}
 	rng := rand.New(rand.NewPCG(cutSeed, 1))
+	soFar := newLedger("kills")
 	for range *kills {
 		// How long the server lives is chance, and not something that is waited for.
 		time.Sleep(time.Duration(20+rng.IntN(130)) * time.Millisecond)
 		srv.kill()
 		srv = startProcess(t, data, addr)
+		soFar.checkSoFar(t, srv.url, senders...)
 	}
-	close(stop)
+	stop()
 	running.Wait()
 	total := 0
 	for _, s := range senders {

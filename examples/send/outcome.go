@@ -87,7 +87,8 @@ func (t *tally) finish() {
 	}
 }
 
-// String is the summary. Every line that was read is in it once.
+// String is the summary. Every line that was offered to the producer is in it once, and so
+// is every one that is too long to be; what an interrupt left unsent is not.
 func (t *tally) String() string {
 	appended, duplicates, failed := t.appended.Load(), t.duplicates.Load(), t.failed.Load()
 	return fmt.Sprintf("sent %d, appended %d, duplicates %d, failed %d",

@@ -95,9 +95,10 @@ func TestFollow(t *testing.T) {
 	w.send("old")
 	ctx, interrupt := context.WithCancel(t.Context())
 	out, stdout := io.Pipe()
+	var errs bytes.Buffer // read after the run
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"--server", w.url, "--follow"}, cli.Streams{Out: stdout, Err: io.Discard})
+		code <- run(ctx, []string{"--server", w.url, "--follow"}, cli.Streams{Out: stdout, Err: &errs})
 	}()
 	in := bufio.NewReader(out)
 	for _, want := range []string{"old\n", "new\n", "newer\n"} {
@@ -114,6 +115,9 @@ func TestFollow(t *testing.T) {
 	interrupt()
 	if got := <-code; got != 130 {
 		t.Errorf("exit code %d", got)
+	}
+	if errs.String() != "tail: interrupted\n" {
+		t.Errorf("stderr %q", errs.String())
 	}
 }
 

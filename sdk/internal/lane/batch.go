@@ -27,6 +27,7 @@ type Batch struct {
 	probe      bool      // the last attempt was sent alone, to find out whether the way is free
 	sentAt     time.Time // of the last attempt
 	uncertain  bool
+	never      bool // the server said for good that it is not stored and will not be
 	stored     *wire.ProduceResult
 	refusal    *wire.Error // the last answer that was not success
 }
@@ -37,9 +38,11 @@ func (b *Batch) Last() batchfmt.Seq { return b.Base + batchfmt.Seq(b.Count) - 1 
 // Attempts is how often the batch was handed to a connection.
 func (b *Batch) Attempts() int { return b.attempts }
 
-// proved reports whether answers prove that the batch is not stored: every attempt has
-// an answer, and each answer says that nothing happened.
-func (b *Batch) proved() bool { return !b.unanswered && !b.uncertain && b.refusal != nil }
+// proved reports whether answers prove that the batch is not stored: one said so of the
+// batch itself, or every attempt has an answer and each says that nothing happened.
+func (b *Batch) proved() bool {
+	return b.never || !b.unanswered && !b.uncertain && b.refusal != nil
+}
 
 // Fate is one of the three ways in which a batch ends.
 type Fate uint8
@@ -65,7 +68,7 @@ func (f Fate) String() string {
 // An Outcome is what became of a batch.
 type Outcome struct {
 	Fate   Fate
-	Result wire.ProduceResult // with Stored
+	Result wire.ProduceResult // with Stored; its Code may be an error that says where the batch is
 	Cause  error              // with the other two; a *wire.Error when the server answered
 }
 

@@ -22,7 +22,6 @@ const (
 	maxPatience   = 10 * time.Second
 	openPatience  = 10 * time.Second       // for LaneOpened: the server may have work to finish first
 	gapPatience   = 200 * time.Millisecond // for the answer of a batch when a later one has its own
-	stopPatience  = time.Second            // for answers that are still on their way when the lane fails
 )
 
 // mode is where the lane stands with its server.
@@ -38,6 +37,9 @@ const (
 	stopped                // over
 )
 
+// noHole is what Core.hole is nearly always.
+const noHole batchfmt.Seq = -1
+
 // A Core is one lane. It is not safe for concurrent use. The zero value is not ready:
 // see [New].
 type Core struct {
@@ -52,12 +54,12 @@ type Core struct {
 	resumeAt time.Time     // nothing is sent before; zero for no pause
 	openedAt time.Time     // when OpenLane left
 	gapAt    time.Time     // when a later answer overtook that of the head; zero when none did
-	stopAt   time.Time     // when failing ends, whether the answers came or not
-	retries  int           // pauses in a row
+	stopAt   time.Time     // when failing ends, whether the answers came or not; never behind the head's deadline
+	retries  int           // pauses since the last success
 	losses   int           // answers in a row that did not come in time
 	ackTime  time.Duration // smoothed time to an answer; 0 before the first
-	cause    error         // why the lane is failing or stopped
-	goOn     bool          // failing because of a refusal: the lane may go on afterwards
+	cause    error         // why the lane is failing or stopped, or has a hole
+	hole     batchfmt.Seq  // of a refused batch whose sequences are not free yet; noHole for none
 
 	jitter func(time.Duration) time.Duration
 	out    []Action
@@ -65,7 +67,7 @@ type Core struct {
 
 // New returns a lane that has never sent anything.
 func New() *Core {
-	return &Core{sent: -1, window: MaxInFlight, jitter: fullJitter}
+	return &Core{sent: -1, hole: noHole, window: MaxInFlight, jitter: fullJitter}
 }
 
 // fullJitter spreads a pause over [d/2, d]: many lanes are refused at the same moment
@@ -102,6 +104,14 @@ func (c *Core) Room(now time.Time) bool {
 
 // Idle reports whether no frozen batch is without an outcome.
 func (c *Core) Idle() bool { return len(c.queue) == 0 }
+
+// Deadline is when the oldest frozen batch must have its outcome, or zero without one.
+func (c *Core) Deadline() time.Time {
+	if len(c.queue) == 0 {
+		return time.Time{}
+	}
+	return c.queue[0].Deadline
+}
 
 // Unanswered reports whether an answer is on its way.
 func (c *Core) Unanswered() bool {
@@ -180,8 +190,12 @@ func (c *Core) Opened(now time.Time, m *wire.LaneOpened) {
 	case c.acked != nil && m.LastSequence < c.acked.Sequence:
 		c.fail(now, laneError(wire.CodeDataLoss, c.acked.Sequence, int64(m.LastSequence)+1, "the server lacks what it acknowledged"))
 		return
+	case c.hole != noHole && m.LastSequence >= c.hole:
+		c.fail(now, laneError(wire.CodeProducerCloned, m.LastSequence, int64(c.hole), "the server holds the sequences of a batch that it refused"))
+		return
+	case c.hole != noHole:
+		c.fillHole()
 	}
-	c.retries = 0
 	c.mode = open
 	if len(c.queue) > 0 {
 		c.mode = recovering
@@ -201,8 +215,8 @@ func (c *Core) Refused(now time.Time, err *wire.Error) {
 	case detached, stopped:
 		return
 	case failing:
-		c.finish(now)
-		if c.mode == stopped {
+		if !c.goOn() {
+			c.finish()
 			return
 		}
 	}
@@ -220,14 +234,12 @@ func (c *Core) Disconnected(now time.Time) {
 	if c.mode == detached || c.mode == stopped {
 		return
 	}
+	if c.mode == failing && !c.goOn() {
+		c.finish()
+		return
+	}
 	c.giveUpAnswers()
 	c.resumeAt, c.gapAt = time.Time{}, time.Time{}
-	if c.mode == failing {
-		c.finish(now)
-		if c.mode == stopped {
-			return
-		}
-	}
 	c.mode = detached
 }
 
@@ -293,7 +305,7 @@ func (c *Core) Result(now time.Time, r *wire.ProduceResult) {
 		c.rejected(now, i, r)
 	}
 	if c.mode == failing && !c.Unanswered() {
-		c.finish(now)
+		c.settle(now)
 	}
 	c.pump(now)
 }
@@ -324,7 +336,7 @@ func (c *Core) succeeded(now time.Time, i int, r *wire.ProduceResult) {
 	if i > 0 && c.gapAt.IsZero() {
 		c.gapAt = now
 	}
-	if i == 0 {
+	if i == 0 && c.hole == noHole {
 		c.completeStored()
 	}
 }
@@ -333,7 +345,8 @@ func (c *Core) succeeded(now time.Time, i int, r *wire.ProduceResult) {
 func (c *Core) completeStored() {
 	for len(c.queue) > 0 && c.queue[0].stored != nil {
 		b := c.pop()
-		if r := b.stored; r.BaseOffset >= 0 {
+		// Where a batch was that cannot be read any more is not known exactly.
+		if r := b.stored; r.BaseOffset >= 0 && r.Code != wire.CodeBatchUnreadable {
 			c.acked = &wire.LanePoint{Sequence: b.Last(), Offset: r.BaseOffset + batchfmt.Offset(b.Count) - 1, Digest: b.Digest}
 		}
 		c.complete(b, Outcome{Fate: Stored, Result: *b.stored})
@@ -364,7 +377,18 @@ func (c *Core) timeAnswer(d time.Duration) {
 func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 	b := c.queue[i]
 	b.refusal = refusalOf(r)
-	if r.Code.Info().Outcome != wire.NothingHappened {
+	switch {
+	case storedThere(r):
+		result := *r
+		result.Duplicate = true
+		if r.Code == wire.CodeBatchUnreadable {
+			c.succeeded(now, i, &result)
+			return
+		}
+		b.stored = &result
+	case r.NotStored:
+		b.never = true
+	case r.Code.Info().Outcome != wire.NothingHappened:
 		b.uncertain = true
 	}
 	if c.mode == failing {
@@ -376,6 +400,7 @@ func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 		c.mode = recovering
 		return
 	}
+	c.completeStored() // what the answer itself says is stored
 	switch decideHead(r.Code, b.asHead, b.uncertain) {
 	case resendNow:
 		c.mode = recovering
@@ -387,8 +412,7 @@ func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 		c.mode = pausing
 		c.pause(now, r.RetryAfter)
 	case refuse:
-		c.goOn = true
-		c.startFailing(now, b.refusal)
+		c.leaveHole(now)
 	case stop:
 		c.startFailing(now, b.refusal)
 	}

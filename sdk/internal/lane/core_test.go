@@ -139,12 +139,151 @@ var stories = []struct {
 	}, []string{"send 0-0", "send 1-1", "send 2-2", "0-0 stored at 0", "send 1-1",
 		"1-1 not stored: MESSAGE_TOO_LARGE", "2-2 not stored: MESSAGE_TOO_LARGE", "send 1-1", "1-1 stored at 1"}},
 
-	{"a refusal does not free sequences while an answer is missing", func(r *rig) {
+	{"a refusal does not free sequences while an answer is missing: a new opening stands for it", func(r *rig) {
 		r.ready()
 		r.enqueueAll(2, 1)
 		r.err(0, wire.CodeCorruptBatch)
-		r.wait(stopPatience)
-	}, []string{"send 0-0", "send 1-1", "0-0 not stored: CORRUPT_BATCH", "1-1 unknown: CORRUPT_BATCH", "fail: CORRUPT_BATCH"}},
+		r.wait(firstPatience - 1)
+		if r.core.Room(r.now) {
+			r.log = append(r.log, "there is room before the answer")
+		}
+		r.wait(1)
+		r.opened(-1)
+		r.enqueue(1)
+		r.ok(0, 0)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: CORRUPT_BATCH", "open acked -1 sent 1",
+		"1-1 not stored: CORRUPT_BATCH", "send 0-0", "0-0 stored at 0"}},
+
+	{"slow answers behind a refusal are waited for", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.wait(firstPatience - time.Millisecond)
+		r.err(1, wire.CodeOutOfOrder)
+		r.enqueue(1)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "1-1 not stored: MESSAGE_TOO_LARGE", "send 0-0"}},
+
+	{"a connection lost behind a refusal: the next opening proves what is not stored", func(r *rig) {
+		r.ready()
+		r.enqueueAll(3, 2)
+		r.ok(0, 10)
+		r.err(2, wire.CodeMessageTooLarge)
+		r.disconnect()
+		r.wait(time.Second)
+		r.connect()
+		r.refused(wire.CodeThrottled)
+		r.wait(firstBackoff)
+		r.opened(1)
+		r.enqueue(1)
+	}, []string{"send 0-1", "send 2-3", "send 4-5", "0-1 stored at 10", "2-3 not stored: MESSAGE_TOO_LARGE",
+		"open acked 1 sent 5", "open acked 1 sent 5", "4-5 not stored: MESSAGE_TOO_LARGE", "send 2-2"}},
+
+	{"an answer behind a refusal that leaves its batch open is settled by a new opening", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.err(1, wire.CodeDurabilityUnknown)
+		r.opened(-1)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "open acked -1 sent 1", "1-1 not stored: MESSAGE_TOO_LARGE"}},
+
+	{"a server that holds the sequences of what it refused has seen a clone", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.disconnect()
+		r.connect()
+		r.opened(0)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "open acked -1 sent 1",
+		"1-1 unknown: PRODUCER_CLONED", "fail: PRODUCER_CLONED"}},
+
+	{"a success behind what was refused ends the lane", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.ok(1, 0)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "1-1 stored at 0", "fail: MESSAGE_TOO_LARGE"}},
+
+	{"fenced while what stands behind a refusal is open", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.disconnect()
+		r.connect()
+		r.refused(wire.CodeInvalidProducerEpoch)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "open acked -1 sent 1",
+		"1-1 unknown: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+
+	{"the delivery timeout holds behind a refusal too", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.disconnect()
+		r.wait(testDelivery)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "1-1 unknown: delivery timeout", "fail: delivery timeout"}},
+
+	{"answers that do not come when the lane fails are not waited for beyond the delivery timeout", func(r *rig) {
+		r.ready()
+		r.enqueueAll(3, 1)
+		r.wait(firstPatience - 1)
+		r.now = r.now.Add(testDelivery - firstPatience)
+		r.err(0, wire.CodeMessageTooLarge)
+		r.wait(1)
+	}, []string{"send 0-0", "send 1-1", "send 2-2", "0-0 not stored: MESSAGE_TOO_LARGE",
+		"1-1 unknown: delivery timeout", "2-2 unknown: delivery timeout", "fail: delivery timeout"}},
+
+	{"an opening that another one of ours overtook is opened again", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.err(0, wire.CodeSuperseded)
+		r.err(1, wire.CodeSuperseded)
+		r.wait(firstBackoff)
+		r.opened(0)
+		r.duplicate(0, 0)
+		r.ok(1, 1)
+	}, []string{"send 0-0", "send 1-1", "open acked -1 sent 1", "send 0-0", "0-0 stored at 0", "send 1-1", "1-1 stored at 1"}},
+
+	{"superseded, with the place where the batch is stored", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 2)
+		r.errAt(0, wire.CodeSuperseded, 40)
+		r.wait(firstBackoff)
+		r.opened(1)
+		r.ok(2, 42)
+	}, []string{"send 0-1", "send 2-3", "0-1 stored at 40", "open acked 1 sent 3", "send 2-3", "2-3 stored at 42"}},
+
+	{"fenced, with the place where the batch is stored", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.errAt(0, wire.CodeInvalidProducerEpoch, 7)
+		r.errAt(1, wire.CodeInvalidProducerEpoch, 8)
+	}, []string{"send 0-0", "send 1-1", "0-0 stored at 7", "1-1 stored at 8", "fail: INVALID_PRODUCER_EPOCH"}},
+
+	{"fenced, and an earlier attempt that was left open is settled: it is not stored and never will be", func(r *rig) {
+		r.ready()
+		r.enqueue(1)
+		r.disconnect()
+		r.connect()
+		r.opened(-1)
+		r.core.Result(r.now, &wire.ProduceResult{Code: wire.CodeInvalidProducerEpoch, BaseOffset: -1, NotStored: true})
+		r.drain()
+	}, []string{"send 0-0", "open acked -1 sent 0", "send 0-0", "0-0 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+
+	{"stored and unreadable by now: success, but its place is no point to agree on", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.ok(0, 5)
+		r.errAt(1, wire.CodeBatchUnreadable, 6)
+		r.disconnect()
+		r.connect()
+	}, []string{"send 0-0", "send 1-1", "0-0 stored at 5", "1-1 stored at 6", "open acked 0 sent 1"}},
+
+	{"the log could not be searched: asked again, and the outcome stays open", func(r *rig) {
+		r.ready()
+		r.enqueue(1)
+		r.err(0, wire.CodeLookUpFailed)
+		r.wait(firstBackoff)
+		r.err(0, wire.CodeMessageTooLarge)
+	}, []string{"send 0-0", "send 0-0", "0-0 unknown: MESSAGE_TOO_LARGE", "fail: MESSAGE_TOO_LARGE"}},
 
 	{"a refusal of a batch whose earlier attempt is uncertain is unknown", func(r *rig) {
 		r.ready()
@@ -341,6 +480,7 @@ func TestDecideHead(t *testing.T) {
 		{"corrupt, first attempt", wire.CodeCorruptBatch, true, false, refuse},
 		{"too large, but an attempt may have been stored", wire.CodeMessageTooLarge, true, true, stop},
 		{"conflict", wire.CodeSequenceConflict, true, false, stop},
+		{"overtaken by an opening of our own", wire.CodeSuperseded, true, true, reopen},
 		{"fenced", wire.CodeInvalidProducerEpoch, true, false, stop},
 		{"stored, and unreadable by now", wire.CodeBatchUnreadable, true, true, stop},
 		{"the log could not be searched", wire.CodeLookUpFailed, true, true, resend},
@@ -373,6 +513,32 @@ func TestEveryCodeHasAVerdict(t *testing.T) {
 		if len(r.done) != 1 {
 			t.Errorf("%v: %d outcomes after the delivery timeout: %q", row.Code, len(r.done), r.log)
 		}
+	}
+}
+
+// TestReopeningBacksOff: an opening that succeeds proves nothing, so openings whose
+// batches then fail come ever more slowly.
+func TestReopeningBacksOff(t *testing.T) {
+	failures := map[string]func(r *rig){
+		"the stream is lost":             func(r *rig) { r.refused(wire.CodeThrottled) },
+		"the head is out of order":       func(r *rig) { r.err(0, wire.CodeOutOfOrder) },
+		"another opening has taken over": func(r *rig) { r.err(0, wire.CodeSuperseded) },
+	}
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			r := newRig()
+			r.ready()
+			r.enqueue(1)
+			openings := 0
+			for ; r.core.Stopped() == nil; openings++ {
+				fail(r)
+				r.wait(max(r.core.NextTick().Sub(r.now), 0))
+				r.opened(-1)
+			}
+			if openings > 50 {
+				t.Errorf("%d openings in %v", openings, testDelivery)
+			}
+		})
 	}
 }
 

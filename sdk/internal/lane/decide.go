@@ -27,12 +27,23 @@ var laneOver = map[wire.Code]bool{
 	wire.CodeProducerKeyMismatch: true,
 }
 
+// tellsWhere are the errors whose base offset says where the batch is stored.
+var tellsWhere = map[wire.Code]bool{
+	wire.CodeInvalidProducerEpoch: true,
+	wire.CodeSuperseded:           true,
+	wire.CodeBatchUnreadable:      true,
+}
+
+// storedThere reports whether an error says that the batch is stored all the same.
+func storedThere(r *wire.ProduceResult) bool { return r.BaseOffset >= 0 && tellsWhere[r.Code] }
+
 // decideHead says what follows from an answer for the head that is not success. First
 // match wins.
 //
 //	out of order, batches were in front of it then   resendNow  they have their outcome by now
 //	out of order                                     reopen     the server stands elsewhere than we think
 //	no such lane                                     reopen
+//	a newer opening took over, and it is ours too    reopen     ours may have arrived in another order
 //	may be retried                                   resend
 //	the lane is over                                 stop
 //	the answer leaves the outcome open               stop
@@ -43,7 +54,7 @@ func decideHead(code wire.Code, asHead, uncertain bool) verdict {
 	switch {
 	case code == wire.CodeOutOfOrder && !asHead:
 		return resendNow
-	case code == wire.CodeOutOfOrder, code == wire.CodeInvalidLane:
+	case code == wire.CodeOutOfOrder, code == wire.CodeInvalidLane, code == wire.CodeSuperseded:
 		return reopen
 	case info.Retry:
 		return resend

@@ -13,6 +13,9 @@
 //     head decides anything: whatever stands behind it waits for it.
 //   - a batch is uncertain when an attempt to store it had no answer, or an answer that
 //     leaves it open. That never wears off: no later error can turn it into "not stored".
+//   - a hole is what a refused batch leaves in the sequences while batches behind it were
+//     sent already. It is filled, from the same sequence on, once no copy of those can
+//     land any more; or the lane is over.
 //   - an [Outcome] is what the application is told: stored, not stored, or unknown.
 //     Every batch gets exactly one, in the order of the sequences.
 //

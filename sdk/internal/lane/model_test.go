@@ -44,6 +44,18 @@ func (m *modelServer) produce(b *Batch) wire.ProduceResult {
 	return r
 }
 
+// superseded is the answer to a batch of an opening that is over: where the batch is, if
+// it is there.
+func (m *modelServer) superseded(b *Batch) wire.ProduceResult {
+	r := wire.ProduceResult{BaseSequence: b.Base, Code: wire.CodeSuperseded, BaseOffset: -1, Expected: -1}
+	for i, old := range m.log {
+		if old == b {
+			r.BaseOffset = m.starts[i]
+		}
+	}
+	return r
+}
+
 func (m *modelServer) holds(b *Batch) int {
 	n := 0
 	for _, old := range m.log {
@@ -64,6 +76,7 @@ type model struct {
 
 	connected bool
 	openAsked bool
+	overtaken bool                 // an older opening reached the server after the current one
 	frames    []*Batch             // on their way to the server
 	answers   []wire.ProduceResult // on their way back
 
@@ -99,7 +112,7 @@ func (m *model) act(a Action) {
 			m.server.produce(m.frames[0])
 			m.frames = m.frames[1:]
 		}
-		m.openAsked, m.frames, m.answers = true, nil, nil
+		m.openAsked, m.overtaken, m.frames, m.answers = true, false, nil, nil
 	case Send:
 		if m.openAsked {
 			m.t.Fatal("sent before the lane was open")
@@ -156,6 +169,10 @@ func (m *model) arrive(t *rapid.T) {
 	}
 	b := m.frames[0]
 	m.frames = m.frames[1:]
+	if m.overtaken {
+		m.answers = append(m.answers, m.server.superseded(b))
+		return
+	}
 	refusals := []wire.Code{wire.CodeThrottled, wire.CodeDiskFull, wire.CodeMessageTooLarge, wire.CodeDurabilityUnknown}
 	pick := rapid.IntRange(0, 20).Draw(t, "refuse batch")
 	if pick >= len(refusals) {
@@ -167,6 +184,11 @@ func (m *model) arrive(t *rapid.T) {
 		m.server.produce(b)
 	}
 	m.answers = append(m.answers, wire.ProduceResult{BaseSequence: b.Base, Code: code, BaseOffset: -1, Expected: -1})
+}
+
+// overtake makes everything that comes with the current opening superseded.
+func (m *model) overtake(t *rapid.T) {
+	m.overtaken = m.overtaken || m.connected && !m.openAsked && rapid.IntRange(0, 5).Draw(t, "overtaken") == 0
 }
 
 func (m *model) answer(*rapid.T) {
@@ -188,7 +210,7 @@ func (m *model) cut(t *rapid.T) {
 		m.server.produce(m.frames[0])
 		m.frames = m.frames[1:]
 	}
-	m.connected, m.openAsked, m.frames, m.answers = false, false, nil, nil
+	m.connected, m.openAsked, m.overtaken, m.frames, m.answers = false, false, false, nil, nil
 	m.core.Disconnected(m.now)
 	m.carryOut()
 }
@@ -207,7 +229,11 @@ func (m *model) settle(t *rapid.T) {
 		}
 		switch {
 		case len(m.frames) > 0:
-			m.answers = append(m.answers, m.server.produce(m.frames[0]))
+			r := m.server.superseded(m.frames[0])
+			if !m.overtaken {
+				r = m.server.produce(m.frames[0])
+			}
+			m.answers = append(m.answers, r)
 			m.frames = m.frames[1:]
 		case len(m.answers) > 0:
 			m.answer(t)
@@ -273,6 +299,7 @@ func TestModel(t *testing.T) {
 			"answer":   m.answer,
 			"answer2":  m.answer,
 			"cut":      m.cut,
+			"overtake": m.overtake,
 			"pass":     m.pass,
 		})
 		m.settle(t)

@@ -110,6 +110,12 @@ func (r *rig) err(base batchfmt.Seq, code wire.Code) {
 	r.drain()
 }
 
+// errAt is an error that says where the batch is stored.
+func (r *rig) errAt(base batchfmt.Seq, code wire.Code, offset batchfmt.Offset) {
+	r.core.Result(r.now, &wire.ProduceResult{BaseSequence: base, Code: code, BaseOffset: offset, Expected: -1})
+	r.drain()
+}
+
 func (r *rig) disconnect() {
 	r.core.Disconnected(r.now)
 	r.drain()

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,9 @@ const (
 	// server named, when the server itself does not close it.
 	drainGrace = 10 * time.Second
 	laneSlots  = 64 // streams for lanes
+	// shortLife is how long a connection must last to count as one that works, when
+	// nothing was answered on it.
+	shortLife = 2 * time.Second
 )
 
 // A Conn is one connection after its Hello.
@@ -28,10 +32,13 @@ type Conn struct {
 	control *quic.Stream
 	addr    string
 	hello   *wire.HelloOK
+	born    time.Time
 
 	draining chan struct{} // closed when the server said Drain
 	drained  wire.Drain    // set before draining is closed
 	pings    atomic.Int64  // without an answer
+	answered atomic.Bool   // the server answered something besides Hello and pings
+	silent   atomic.Bool   // over since the server was not heard any more
 
 	mu struct {
 		sync.Mutex
@@ -44,7 +51,7 @@ type Conn struct {
 // newConn starts the two goroutines of a connection; they end with it, and the manager
 // waits for them.
 func (m *Manager) newConn(q *quic.Conn, control *quic.Stream, addr string, hello *wire.HelloOK) *Conn {
-	c := &Conn{manager: m, quic: q, control: control, addr: addr, hello: hello, draining: make(chan struct{})}
+	c := &Conn{manager: m, quic: q, control: control, addr: addr, hello: hello, born: time.Now(), draining: make(chan struct{})}
 	m.mu.Lock()
 	m.mu.live[c] = struct{}{}
 	m.mu.Unlock()
@@ -71,6 +78,17 @@ func (c *Conn) Err() error {
 		return nil
 	}
 	return lost(context.Cause(c.quic.Context()))
+}
+
+// worked reports whether the connection was of use: something was answered on it, or it
+// lasted.
+func (c *Conn) worked() bool { return c.answered.Load() || time.Since(c.born) >= shortLife }
+
+// wentSilent reports whether the connection is over because nothing came from the
+// server.
+func (c *Conn) wentSilent() bool {
+	var idle *quic.IdleTimeoutError
+	return c.silent.Load() || errors.As(context.Cause(c.quic.Context()), &idle)
 }
 
 // Draining is closed when the server is about to go: what is under way will be answered,
@@ -147,6 +165,7 @@ func (c *Conn) keepWatch() {
 			giveUp = timer.C
 		case <-ticker.C:
 			if c.pings.Add(1) > missedPings {
+				c.silent.Store(true)
 				c.close(wire.CodeShutdown, "no answer to pings")
 				return
 			}
@@ -183,13 +202,17 @@ func (c *Conn) release(n int) {
 }
 
 // request sends one request on a stream of its own. The error is a *wire.Error when the
-// server refused, else an ErrLost or that of ctx.
+// server refused, else an ErrLost or that of ctx; it is ErrNoStream too when ctx ended
+// before there was a stream.
 func (c *Conn) request(ctx context.Context, m wire.Message) (wire.Message, error) {
 	c.acquire()
 	defer c.release(1)
 	stream, err := c.quic.OpenStreamSync(ctx)
 	if err != nil {
-		return nil, c.streamError(ctx, err)
+		if err = c.streamError(ctx, err); ctx.Err() != nil && c.Err() == nil {
+			err = fmt.Errorf("%w: %w", ErrNoStream, err)
+		}
+		return nil, err
 	}
 	defer stream.CancelRead(quic.StreamErrorCode(wire.CodeOK))
 	// A deadline in the past wakes reads and writes, and does so for good.
@@ -206,6 +229,7 @@ func (c *Conn) request(ctx context.Context, m wire.Message) (wire.Message, error
 	if err != nil {
 		return nil, c.streamError(ctx, err)
 	}
+	c.answered.Store(true)
 	if refusal, ok := reply.(*wire.Error); ok {
 		return nil, refusal
 	}

@@ -72,15 +72,19 @@ func quicConfig() *quic.Config {
 }
 
 // dialAny tries the targets in turn and returns the first connection that says Hello,
-// or all errors.
+// or all errors. Each has an equal share of the time that is left, so that those which
+// are silent leave some for the others.
 func (m *Manager) dialAny(ctx context.Context) (*Conn, error) {
 	var errs []error
-	for i := range m.config.Targets {
-		target := m.config.Targets[(m.first+i)%len(m.config.Targets)]
-		conn, err := m.dialTarget(ctx, target)
+	n := len(m.config.Targets)
+	for i := range n {
+		target := m.config.Targets[(m.first+i)%n]
+		attempt, cancel := share(ctx, n-i)
+		conn, err := m.dialTarget(attempt, target)
+		cancel()
 		if err == nil {
 			// Whoever answered is asked first the next time.
-			m.first = (m.first + i) % len(m.config.Targets)
+			m.first = (m.first + i) % n
 			return conn, nil
 		}
 		errs = append(errs, err)
@@ -92,6 +96,16 @@ func (m *Manager) dialAny(ctx context.Context) (*Conn, error) {
 		return nil, errs[0]
 	}
 	return nil, errors.Join(errs...)
+}
+
+// share is the part of ctx's time that one of n attempts has, if each of the others shall
+// have the same.
+func share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok || n == 1 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(n))
 }
 
 func (m *Manager) dialTarget(ctx context.Context, target Target) (*Conn, error) {

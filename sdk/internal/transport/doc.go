@@ -9,7 +9,9 @@
 //   - a [Conn] is one connection that has said Hello. It ends once and for ever; streams
 //     on it end with it.
 //   - a [Lane] is one opening of a lane. Up to 64 lanes have a stream of their own,
-//     beyond that several share one. A [LaneSink] is told what comes back.
+//     beyond that several share one. A stream ends with its last lane, and takes no more
+//     than 256 in its life, as the server keeps them all until then. A [LaneSink] is told
+//     what comes back.
 //   - a [Subscription] is one partition being pushed to this client.
 //   - an [Error] says in which stage of connecting something failed.
 //

@@ -24,6 +24,10 @@ var ErrPinMismatch = errors.New("the server's key is not the pinned one")
 // ErrUnreachable says that nothing answered at the address.
 var ErrUnreachable = errors.New("no answer")
 
+// ErrNoStream says that the connection has as many streams as the server allows. Nothing
+// was sent.
+var ErrNoStream = errors.New("the connection has as many streams as the server allows")
+
 // ErrRefused says that the server takes no new connections at the moment.
 var ErrRefused = errors.New("the server takes no new connections: it is draining or full")
 
@@ -83,14 +87,17 @@ func (e *lostError) Unwrap() []error { return []error{ErrLost, e.cause} }
 // library's types.
 func lost(err error) error {
 	var already *lostError
-	if errors.As(err, &already) || errors.Is(err, ErrClosed) {
+	if errors.As(err, &already) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNoStream) {
 		return err
 	}
 	var app *quic.ApplicationError
 	var idle *quic.IdleTimeoutError
 	var reset *quic.StatelessResetError
 	var stream *quic.StreamError
+	var full *quic.StreamLimitReachedError
 	switch {
+	case errors.As(err, &full):
+		return ErrNoStream
 	case errors.As(err, &app):
 		return &lostError{&CloseError{wire.Code(app.ErrorCode), app.Remote, app.ErrorMessage}}
 	case errors.As(err, &idle):

@@ -55,6 +55,10 @@ func startPeer(t *testing.T, control func(*quic.Conn, *quic.Stream), stream func
 	return p
 }
 
+func (p *peer) target() Target {
+	return Target{"127.0.0.1", p.listener.Addr().(*net.UDPAddr).AddrPort().Port()}
+}
+
 func (p *peer) accept() {
 	for {
 		conn, err := p.listener.Accept(p.ctx)
@@ -147,10 +151,9 @@ func (s seen) want(t *testing.T, event string) {
 func connect(t *testing.T, p *peer) (*Manager, seen) {
 	t.Helper()
 	events := make(seen, 100)
-	addr := p.listener.Addr().(*net.UDPAddr)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
-	m, err := New(ctx, Config{Targets: []Target{{"127.0.0.1", uint16(addr.Port)}}, Trust: Trust{Pins: []Pin{p.pin}},
+	m, err := New(ctx, Config{Targets: []Target{p.target()}, Trust: Trust{Pins: []Pin{p.pin}},
 		Name: "test", Logger: slog.New(slog.DiscardHandler), Observer: events.observer()})
 	if err != nil {
 		t.Fatal(err)

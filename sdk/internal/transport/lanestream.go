@@ -17,6 +17,8 @@ const (
 	// stream is given up: its lanes open again elsewhere, which loses nothing.
 	writeStall = 10 * time.Second
 	readBuffer = 16 << 10
+	// maxOpenings is how many lanes a stream carries over its life.
+	maxOpenings = 256
 )
 
 // A LaneSink takes what the server says about one opening of a lane, from the reader of
@@ -29,57 +31,64 @@ type LaneSink interface {
 }
 
 // laneStream is a stream that carries lanes. Its reader goroutine ends with the stream.
+// A stream without lanes is ended, and one that had many is given to no further lane: a
+// server keeps every opening until the stream ends.
 type laneStream struct {
 	conn   *Conn
 	slot   int
 	stream *quic.Stream
 
-	writing sync.Mutex // held during a Write
+	writing chan struct{} // holds a token while nobody writes
+	over    chan struct{} // closed when mu.err is set
 	mu      struct {
 		sync.Mutex
 		lanes map[uint32]*Lane
-		next  uint32
-		err   error // set when the stream is over
+		next  uint32 // openings so far: each has a new number
+		worn  bool   // no further lane may come
+		err   error  // set when the stream is over
 	}
 }
 
 // A Lane is one opening of a lane on a connection. Its methods may be called from
-// different goroutines, but Produce not concurrently with itself.
+// different goroutines, but Open and Produce not concurrently with themselves or each
+// other.
 type Lane struct {
 	on     *laneStream
 	number uint32
 	sink   LaneSink
 }
 
-// OpenLane opens a lane: m.Lane is set here. key spreads the lanes when they are more
-// than the streams. The sink hears LaneOpened or LaneRefused, sooner or later LaneLost.
-func (c *Conn) OpenLane(key uint64, m *wire.OpenLane, sink LaneSink) (*Lane, error) {
+// NewLane finds a stream for an opening. key spreads the lanes when they are more than
+// the streams. Unless it was closed before, the sink hears LaneOpened or LaneRefused after
+// Open, sooner or later LaneLost.
+func (c *Conn) NewLane(key uint64, sink LaneSink) (*Lane, error) {
 	c.acquire()
-	s, err := c.laneStream(key)
-	if err != nil {
-		c.release(1)
-		return nil, err
+	for {
+		s, err := c.laneStream(key)
+		if err != nil {
+			c.release(1)
+			return nil, err
+		}
+		l := &Lane{on: s, sink: sink}
+		err = s.add(l)
+		if err == nil {
+			return l, nil
+		}
+		if c.Err() != nil {
+			c.release(1)
+			return nil, c.Err()
+		}
+		c.leave(s) // it ended just now, or had its last opening: take another one
 	}
-	l := &Lane{on: s, sink: sink}
-	if err := s.add(l); err != nil {
-		c.release(1)
-		return nil, err
-	}
-	m.Lane = l.number
-	if err := s.write(wire.Append(nil, m)); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
 }
 
-// laneStream returns a stream that no lane uses yet, or when all are in use that of key.
+// laneStream returns a new stream while there are fewer than slots, else that of key.
 func (c *Conn) laneStream(key uint64) (*laneStream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot := int(key % laneSlots)
 	for i, s := range c.mu.slots {
-		if s == nil || s.idle() {
+		if s == nil {
 			slot = i
 			break
 		}
@@ -94,70 +103,145 @@ func (c *Conn) laneStream(key uint64) (*laneStream, error) {
 		}
 		return nil, lost(err)
 	}
-	s := &laneStream{conn: c, slot: slot, stream: q}
+	s := &laneStream{conn: c, slot: slot, stream: q, writing: make(chan struct{}, 1), over: make(chan struct{})}
+	s.writing <- struct{}{}
 	s.mu.lanes = make(map[uint32]*Lane)
 	c.mu.slots[slot] = s
 	c.manager.wg.Go(s.read)
 	return s, nil
 }
 
-func (s *laneStream) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.mu.lanes) == 0 && s.mu.err == nil
-}
+var errWorn = errors.New("the stream takes no further lane")
 
 func (s *laneStream) add(l *Lane) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.err != nil {
+	switch {
+	case s.mu.err != nil:
 		return s.mu.err
+	case s.mu.worn:
+		return errWorn
 	}
 	l.number = s.mu.next
 	s.mu.next++
+	s.mu.worn = s.mu.next >= maxOpenings
 	s.mu.lanes[l.number] = l
 	return nil
 }
 
+// Open opens the lane: m.Lane is set here. A write that takes until deadline gives up
+// the stream.
+func (l *Lane) Open(m *wire.OpenLane, deadline time.Time) error {
+	m.Lane = l.number
+	return l.on.write(wire.Append(nil, m), deadline)
+}
+
 // Produce sends a batch. frame holds the sealed batch behind room for the frame's head,
-// which is written here; nothing is copied and nothing is kept after the return.
-func (l *Lane) Produce(frame []byte, head wire.Produce) error {
+// which is written here; nothing is copied and nothing is kept after the return. A write
+// that takes until deadline gives up the stream.
+func (l *Lane) Produce(frame []byte, head wire.Produce, deadline time.Time) error {
 	head.Lane = l.number
 	wire.PutProduceFrame(frame, &head)
-	return l.on.write(frame)
+	return l.on.write(frame, deadline)
 }
 
 // Close forgets the lane: its sink hears nothing more. It does not end what the server
-// works on.
-func (l *Lane) Close() {
-	if l.on.remove(l.number) != nil {
-		l.on.conn.release(1)
-	}
-}
+// works on. With its last lane the stream ends, behind everything that was written.
+func (l *Lane) Close() { l.on.remove(l.number) }
 
-// Interrupt makes a Produce that waits for the server return, by giving up the stream.
+// Interrupt makes an Open or a Produce that waits for the server return, by giving up the
+// stream.
 func (l *Lane) Interrupt() { l.on.fail(errors.New("given up here")) }
 
+// remove takes a lane off the stream and returns it, if it was there.
 func (s *laneStream) remove(number uint32) *Lane {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	l := s.mu.lanes[number]
 	delete(s.mu.lanes, number)
+	last := l != nil && len(s.mu.lanes) == 0
+	s.mu.worn = s.mu.worn || last
+	s.mu.Unlock()
+	if last {
+		// The slot is free at once; the reader goes on until the server has ended its side.
+		s.conn.leave(s)
+		s.finish()
+	}
+	if l != nil {
+		s.conn.release(1)
+	}
 	return l
 }
 
-func (s *laneStream) write(frame []byte) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+// finish ends our side of the stream, which no lane uses any more. If somebody writes yet,
+// for a lane that was refused meanwhile, unlock ends it after that.
+func (s *laneStream) finish() {
+	select {
+	case <-s.writing: // kept: nobody writes any more
+	default:
+		return
+	}
+	s.mu.Lock()
+	alive := s.mu.err == nil
+	if alive {
+		s.mu.err = lost(errors.New("the stream has ended, no lane was left on it"))
+		close(s.over)
+	}
+	s.mu.Unlock()
+	if alive {
+		_ = s.stream.Close() // fails only if the stream is over
+	}
+}
+
+// write writes a frame until deadline, or as long as a frame may take, whichever is
+// sooner.
+func (s *laneStream) write(frame []byte, deadline time.Time) error {
+	if stall := time.Now().Add(writeStall); stall.Before(deadline) {
+		deadline = stall
+	}
+	if !time.Now().Before(deadline) {
+		return lost(errors.New("it is too late to write"))
+	}
+	if err := s.lock(deadline); err != nil {
+		return err
+	}
+	defer s.unlock()
 	if err := s.ended(); err != nil {
 		return err
 	}
-	s.stream.SetWriteDeadline(time.Now().Add(writeStall))
+	s.stream.SetWriteDeadline(deadline)
 	if _, err := s.stream.Write(frame); err != nil {
 		s.fail(err)
 		return s.ended()
 	}
 	return nil
+}
+
+func (s *laneStream) lock(deadline time.Time) error {
+	select {
+	case <-s.writing:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-s.writing:
+		return nil
+	case <-s.over:
+		return s.ended()
+	case <-timer.C:
+		return lost(errors.New("other lanes kept the stream busy for too long"))
+	}
+}
+
+func (s *laneStream) unlock() {
+	s.writing <- struct{}{}
+	s.mu.Lock()
+	unused := len(s.mu.lanes) == 0
+	s.mu.Unlock()
+	if unused {
+		s.finish()
+	}
 }
 
 func (s *laneStream) ended() error {
@@ -177,10 +261,12 @@ func (s *laneStream) read() {
 			payload, err = wire.ReadPayload(in, h, payload)
 		}
 		if err == nil {
+			s.conn.answered.Store(true)
 			err = s.dispatch(h.Kind, payload, &results)
 		}
 		if err != nil {
 			s.fail(err)
+			s.stream.CancelRead(quic.StreamErrorCode(wire.CodeOK)) // also of a stream that was ended here
 			return
 		}
 	}
@@ -210,7 +296,6 @@ func (s *laneStream) dispatch(kind wire.Kind, payload []byte, results *wire.Prod
 		}
 	case *wire.LaneRefused:
 		if l := s.remove(m.Lane); l != nil {
-			s.conn.release(1)
 			l.sink.LaneRefused(&m.Err)
 		}
 	case *wire.Error:
@@ -242,6 +327,7 @@ func (s *laneStream) fail(err error) {
 	s.mu.err = fmt.Errorf("lane stream: %w", err)
 	lanes := s.mu.lanes
 	s.mu.lanes = nil
+	close(s.over)
 	s.mu.Unlock()
 	s.conn.leave(s)
 	// Either of the two wakes whoever reads or writes.

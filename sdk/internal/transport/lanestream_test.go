@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -30,6 +31,17 @@ func wantLost(t *testing.T, event any, what string) {
 // frameOf is a produce frame with room for its head in front of n bytes.
 func frameOf(n int) []byte {
 	return append(make([]byte, wire.HeaderSize+wire.ProduceHead), bytes.Repeat([]byte{7}, n)...)
+}
+
+// soon is a deadline that no test reaches.
+func soon() time.Time { return time.Now().Add(time.Minute) }
+
+func openLane(conn *Conn, key uint64, m *wire.OpenLane, sink LaneSink) (*Lane, error) {
+	l, err := conn.NewLane(key, sink)
+	if err == nil {
+		err = l.Open(m, soon())
+	}
+	return l, err
 }
 
 // echo opens every lane, and answers every batch with its length as the offset.
@@ -64,7 +76,7 @@ func TestLanesShareStreamsBeyondTheLimit(t *testing.T) {
 	var sinks []laneEvents
 	for i := range lanes {
 		sink := make(laneEvents, 10)
-		l, err := conn.OpenLane(uint64(i)*7, &wire.OpenLane{Partition: int32(100 + i)}, sink)
+		l, err := openLane(conn, uint64(i)*7, &wire.OpenLane{Partition: int32(100 + i)}, sink)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +93,7 @@ func TestLanesShareStreamsBeyondTheLimit(t *testing.T) {
 		t.Errorf("%d streams for %d lanes", len(streams), lanes)
 	}
 	for i, l := range all {
-		if err := l.Produce(frameOf(10), wire.Produce{}); err != nil {
+		if err := l.Produce(frameOf(10), wire.Produce{}, soon()); err != nil {
 			t.Fatal(err)
 		}
 		if r, ok := (<-sinks[i]).(wire.ProduceResult); !ok || r.Lane != l.number {
@@ -92,12 +104,12 @@ func TestLanesShareStreamsBeyondTheLimit(t *testing.T) {
 		l.Close()
 		l.Close()
 	}
-	reused, err := conn.OpenLane(1, &wire.OpenLane{Partition: 13}, sinks[0])
+	fresh, err := openLane(conn, 1, &wire.OpenLane{Partition: 13}, sinks[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if streams[reused.on] == 0 {
-		t.Error("a stream without lanes is not used again")
+	if streams[fresh.on] != 0 {
+		t.Error("a stream that lost its last lane is used again")
 	}
 	if refusal, ok := (<-sinks[0]).(*wire.Error); !ok || refusal.Code != wire.CodeUnknownPartition {
 		t.Error("not refused")
@@ -106,6 +118,136 @@ func TestLanesShareStreamsBeyondTheLimit(t *testing.T) {
 	defer conn.mu.Unlock()
 	if conn.mu.uses != 0 {
 		t.Errorf("%d uses are left", conn.mu.uses)
+	}
+}
+
+// TestLanesAreGivenBack opens many more lanes, one after the other, than a server has
+// streams: it keeps each opening until its stream ends.
+func TestLanesAreGivenBack(t *testing.T) {
+	p := startPeer(t, answerPings, echoAndEnd)
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	for i := range 1500 {
+		sink := make(laneEvents, 10)
+		l, err := openLane(conn, uint64(i), &wire.OpenLane{Partition: 1 + 12*int32(i%2)}, sink)
+		if err != nil {
+			t.Fatalf("lane %d: %v", i, err)
+		}
+		<-sink // opened or refused
+		l.Close()
+	}
+}
+
+// echoAndEnd ends its side when the client has ended its own.
+func echoAndEnd(s *quic.Stream) {
+	echo(s)
+	s.Close()
+}
+
+// TestWornStreamIsLeft opens a lane again and again on streams that others keep alive.
+func TestWornStreamIsLeft(t *testing.T) {
+	p := startPeer(t, answerPings, echoAndEnd)
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	sink := make(laneEvents, 2*laneSlots)
+	var first *Lane
+	for i := range laneSlots {
+		l, err := openLane(conn, 0, &wire.OpenLane{}, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-sink
+		if i == 0 {
+			first = l
+		}
+	}
+	seen := map[*laneStream]int{}
+	for range 3 * maxOpenings {
+		l, err := openLane(conn, 0, &wire.OpenLane{}, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-sink
+		seen[l.on]++
+		l.Close()
+	}
+	if n := seen[first.on]; n != maxOpenings-1 {
+		t.Errorf("the stream carried %d further lanes, want %d", n, maxOpenings-1)
+	}
+	if err := first.Produce(frameOf(10), wire.Produce{}, soon()); err != nil {
+		t.Errorf("the lane that was there before: %v", err)
+	}
+	if r, ok := (<-sink).(wire.ProduceResult); !ok || r.Lane != first.number {
+		t.Error("no answer on the stream that was left")
+	}
+	first.Close()
+	if err := first.Produce(frameOf(10), wire.Produce{}, soon()); !errors.Is(err, ErrLost) {
+		t.Errorf("on a stream that ended: %v", err)
+	}
+}
+
+// TestLanesEndWithEverythingWritten wants the server to read what was written before a
+// lane was closed.
+func TestLanesEndWithEverythingWritten(t *testing.T) {
+	received := make(chan int64, 1)
+	p := startPeer(t, answerPings, func(s *quic.Stream) {
+		n, _ := io.Copy(io.Discard, s)
+		received <- n
+		s.Close()
+	})
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	l, err := conn.NewLane(0, make(laneEvents, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := frameOf(1 << 20)
+	if err := l.Produce(frame, wire.Produce{}, soon()); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if n := <-received; n != int64(len(frame)) {
+		t.Errorf("the server read %d bytes of %d", n, len(frame))
+	}
+}
+
+// TestWritesEndAtTheirDeadline: neither a server that does not read nor another lane on
+// the same stream holds a write up for longer.
+func TestWritesEndAtTheirDeadline(t *testing.T) {
+	p := startPeer(t, answerPings, ignoreStream)
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	l, err := conn.NewLane(0, make(laneEvents, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-l.on.writing // as another lane would
+	start := time.Now()
+	if err := l.Produce(frameOf(1), wire.Produce{}, start.Add(20*time.Millisecond)); !errors.Is(err, ErrLost) {
+		t.Errorf("while another lane writes: %v", err)
+	}
+	if err := l.on.ended(); err != nil {
+		t.Errorf("nothing was written, and the stream is over: %v", err)
+	}
+	opened := make(chan error)
+	go func() { opened <- l.Open(&wire.OpenLane{}, soon()) }()
+	other, err := conn.NewLane(0, make(laneEvents, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Interrupt()
+	if err := <-opened; !errors.Is(err, ErrLost) {
+		t.Errorf("interrupted: %v", err)
+	}
+	l = other
+	for err == nil {
+		err = l.Produce(frameOf(1<<20), wire.Produce{}, time.Now().Add(50*time.Millisecond))
+	}
+	if !errors.Is(err, ErrLost) {
+		t.Errorf("to a server that does not read: %v", err)
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("took %v", d)
 	}
 }
 
@@ -119,19 +261,19 @@ func TestLostStreamIsToldToItsLanes(t *testing.T) {
 	m, _ := connect(t, p)
 	conn, _ := m.Current()
 	sink := make(laneEvents, 10)
-	l, err := conn.OpenLane(0, &wire.OpenLane{}, sink)
+	l, err := openLane(conn, 0, &wire.OpenLane{}, sink)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sink.wantLost(t, "reset stream")
-	if err := l.Produce(frameOf(1), wire.Produce{}); !errors.Is(err, ErrLost) {
+	if err := l.Produce(frameOf(1), wire.Produce{}, soon()); !errors.Is(err, ErrLost) {
 		t.Errorf("produce after it: %v", err)
 	}
 	l.Close()
 	if conn.Err() != nil {
 		t.Error("the connection went with the stream")
 	}
-	if next, err := conn.OpenLane(0, &wire.OpenLane{}, sink); err != nil {
+	if next, err := openLane(conn, 0, &wire.OpenLane{}, sink); err != nil {
 		t.Error(err)
 	} else if next.on == l.on {
 		t.Error("opened on the stream that is over")
@@ -149,7 +291,7 @@ func TestWrongFrameEndsTheLaneStream(t *testing.T) {
 		m, _ := connect(t, p)
 		conn, _ := m.Current()
 		sink := make(laneEvents, 10)
-		if _, err := conn.OpenLane(0, &wire.OpenLane{}, sink); err != nil {
+		if _, err := openLane(conn, 0, &wire.OpenLane{}, sink); err != nil {
 			t.Fatal(err)
 		}
 		sink.wantLost(t, reply.Kind().String())
@@ -162,14 +304,14 @@ func TestInterruptWakesAWrite(t *testing.T) {
 	m, _ := connect(t, p)
 	conn, _ := m.Current()
 	sink := make(laneEvents, 10)
-	l, err := conn.OpenLane(0, &wire.OpenLane{}, sink)
+	l, err := openLane(conn, 0, &wire.OpenLane{}, sink)
 	if err != nil {
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)
 	go func() {
 		for {
-			if err := l.Produce(frameOf(1<<20), wire.Produce{}); err != nil {
+			if err := l.Produce(frameOf(1<<20), wire.Produce{}, soon()); err != nil {
 				result <- err
 				return
 			}

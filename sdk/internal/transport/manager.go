@@ -18,6 +18,7 @@ import (
 // is far away.
 const (
 	firstPause   = 50 * time.Millisecond
+	youngPause   = 10 * time.Millisecond // the first one when a server was there and left us
 	maxPause     = 2 * time.Second
 	shortAttempt = time.Second
 	longAttempt  = 2 * handshakeTimeout
@@ -48,7 +49,7 @@ type Config struct {
 type Manager struct {
 	config  Config
 	sockets sockets
-	first   int      // index of the target to try first; the dialing goroutine's
+	first   int      // the target to try first, modulo their number; the dialing goroutine's
 	session [16]byte // what the last server called this client; the dialing goroutine's
 
 	ctx    context.Context // ends with Close
@@ -114,8 +115,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run waits for the end of the current connection and makes the next one.
+// run waits for the end of the current connection and makes the next one: at once after
+// one that worked, else after a pause that grows, so that a server which accepts and then
+// drops its clients is not stormed.
 func (m *Manager) run(conn *Conn) {
+	failures := 0 // in a row: attempts, and connections on which nothing worked
 	for {
 		var pause time.Duration
 		select {
@@ -125,6 +129,9 @@ func (m *Manager) run(conn *Conn) {
 			m.setCurrent(nil)
 			m.config.Logger.Warn("connection lost", "server", conn.Addr(), "error", conn.Err())
 			m.config.Observer.Disconnected(conn.Addr(), conn.Err())
+			if conn.wentSilent() {
+				m.first++ // another host may be heard
+			}
 		case <-conn.Draining():
 			m.setCurrent(nil)
 			d := conn.drain()
@@ -134,8 +141,15 @@ func (m *Manager) run(conn *Conn) {
 			if len(m.config.Targets) == 1 {
 				pause = rand.N(min(d.RetryAfter, maxPause) + 1)
 			}
+			m.first++
 		}
-		next := m.reconnect(pause)
+		if conn.worked() {
+			failures = 0
+		} else {
+			failures++
+			pause = max(pause, pauseAfter(failures, youngPause))
+		}
+		next := m.reconnect(pause, &failures)
 		if next == nil {
 			return
 		}
@@ -146,8 +160,14 @@ func (m *Manager) run(conn *Conn) {
 	}
 }
 
+// pauseAfter is how long to wait after so many failures in a row; first is the most that
+// it is after the first of them.
+func pauseAfter(failures int, first time.Duration) time.Duration {
+	return rand.N(min(first<<min(failures-1, 8), maxPause) + 1)
+}
+
 // reconnect dials until there is a connection, or returns nil when the manager closes.
-func (m *Manager) reconnect(pause time.Duration) *Conn {
+func (m *Manager) reconnect(pause time.Duration, failures *int) *Conn {
 	for attempt := 1; ; attempt++ {
 		if !sleep(m.ctx, pause) {
 			return nil
@@ -165,7 +185,8 @@ func (m *Manager) reconnect(pause time.Duration) *Conn {
 		if m.ctx.Err() != nil {
 			return nil
 		}
-		pause = rand.N(min(firstPause<<min(attempt-1, 8), maxPause) + 1)
+		*failures++
+		pause = pauseAfter(*failures, firstPause)
 		m.config.Logger.Warn("cannot reconnect", "attempt", attempt, "next try in", pause, "error", err)
 		m.config.Observer.Retrying(attempt, pause, err)
 	}
@@ -206,7 +227,8 @@ func (m *Manager) Wait(ctx context.Context) (*Conn, error) {
 
 // Do sends a request and returns its reply. A request that the server refused for the
 // moment is repeated until ctx ends. After a lost connection it is repeated only if
-// again says that doing it twice is the same as once; else the error is an ErrLost.
+// again says that doing it twice is the same as once; else the error is an ErrLost. The
+// error is ErrNoStream, and nothing was sent, when ctx ended before there was a stream.
 func (m *Manager) Do(ctx context.Context, request wire.Message, again bool) (wire.Message, error) {
 	for attempt := 0; ; attempt++ {
 		conn, err := m.Wait(ctx)
@@ -217,7 +239,10 @@ func (m *Manager) Do(ctx context.Context, request wire.Message, again bool) (wir
 		if err == nil {
 			return reply, nil
 		}
-		if ctx.Err() != nil {
+		switch {
+		case errors.Is(err, ErrNoStream):
+			return nil, err
+		case ctx.Err() != nil:
 			return nil, fmt.Errorf("no answer: %w", context.Cause(ctx))
 		}
 		wait, ok := mayRepeat(err, again)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 func ignoreStream(s *quic.Stream) { <-s.Context().Done() }
 
 func TestSilentServerIsLeft(t *testing.T) {
+	t.Parallel()
 	p := startPeer(t, func(*quic.Conn, *quic.Stream) {}, ignoreStream)
 	_, events := connect(t, p)
 	start := time.Now()
@@ -97,6 +100,149 @@ func TestDrainedConnectionFinishesItsWork(t *testing.T) {
 	}
 	<-old.Done()
 	<-ended
+}
+
+// TestConnectionsThatDieYoungAreNotStormed: a server that takes connections and drops
+// them before anything works is asked ever more slowly, one that worked at once.
+func TestConnectionsThatDieYoungAreNotStormed(t *testing.T) {
+	connections, begin := make(chan struct{}, 1000), make(chan struct{})
+	p := startPeer(t, func(conn *quic.Conn, control *quic.Stream) {
+		connections <- struct{}{}
+		<-begin // the first greeting must not be lost with the connection
+		conn.CloseWithError(quic.ApplicationErrorCode(wire.CodeInternal), "oops")
+	}, ignoreStream)
+	connect(t, p)
+	close(begin)
+	start := time.Now()
+	const dropped = 8
+	for range dropped {
+		<-connections
+	}
+	// The pauses are more than half a second on average; without them it took some 20 ms.
+	if d := time.Since(start); d < 60*time.Millisecond {
+		t.Errorf("%d connections in %v", dropped, d)
+	}
+}
+
+func TestPausesGrow(t *testing.T) {
+	for failures := 1; failures <= 200; failures++ {
+		limit := min(firstPause<<min(failures-1, 20), maxPause)
+		for range 20 {
+			if d := pauseAfter(failures, firstPause); d < 0 || d > limit {
+				t.Fatalf("pause of %v after %d failures", d, failures)
+			}
+		}
+	}
+}
+
+func TestConnectionWorkedWhenSomethingWasAnswered(t *testing.T) {
+	p := startPeer(t, answerPings, func(s *quic.Stream) {
+		if _, err := wire.Read(s); err == nil {
+			wire.Write(s, &wire.TopicDeleted{})
+			s.Close()
+		}
+	})
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	if conn.worked() {
+		t.Error("a connection works before anything was asked")
+	}
+	if _, err := m.Do(context.Background(), &wire.DeleteTopic{Name: "t"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if !conn.worked() {
+		t.Error("an answer does not count")
+	}
+	old := &Conn{born: time.Now().Add(-shortLife)}
+	if !old.worked() {
+		t.Error("a connection that lasted does not count")
+	}
+}
+
+// TestRequestWithoutAStream fills all streams that the server allows.
+func TestRequestWithoutAStream(t *testing.T) {
+	p := startPeer(t, answerPings, ignoreStream)
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	var err error
+	var open []*Subscription
+	for err == nil && len(open) < 2000 {
+		var sub *Subscription
+		if sub, err = conn.Subscribe(&wire.Subscribe{}); err == nil {
+			open = append(open, sub)
+		}
+	}
+	if !errors.Is(err, ErrNoStream) || errors.Is(err, ErrLost) {
+		t.Errorf("subscription %d: %v", len(open), err)
+	}
+	if _, err := conn.NewLane(0, make(laneEvents, 1)); !errors.Is(err, ErrNoStream) {
+		t.Errorf("lane: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = m.Do(ctx, &wire.DeleteTopic{Name: "t"}, true)
+	if !errors.Is(err, ErrNoStream) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLost) {
+		t.Errorf("request: %v", err)
+	}
+	for _, sub := range open {
+		sub.Close()
+	}
+}
+
+// blackHole is an address where everything is taken and nothing is answered.
+func blackHole(t *testing.T) Target {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return Target{"127.0.0.1", conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+}
+
+func TestSilentHostLeavesTimeForTheNext(t *testing.T) {
+	p := startPeer(t, answerPings, ignoreStream)
+	m := &Manager{config: Config{Targets: []Target{blackHole(t), p.target()}, Trust: Trust{Pins: []Pin{p.pin}},
+		Logger: slog.New(slog.DiscardHandler)}}
+	m.mu.live = make(map[*Conn]struct{})
+	m.mu.changed = make(chan struct{})
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	defer m.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := m.dialAny(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.first != 1 {
+		t.Errorf("%s answered and is not the first to be asked next time", conn.Addr())
+	}
+}
+
+// TestSilenceMovesToAnotherHost: whoever was not heard is not asked first again.
+func TestSilenceMovesToAnotherHost(t *testing.T) {
+	t.Parallel()
+	silent := startPeer(t, func(*quic.Conn, *quic.Stream) {}, ignoreStream)
+	other := startPeer(t, answerPings, ignoreStream)
+	events := make(seen, 100)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	m, err := New(ctx, Config{Targets: []Target{silent.target(), other.target()}, Trust: Trust{Pins: []Pin{silent.pin, other.pin}},
+		Name: "test", Logger: slog.New(slog.DiscardHandler), Observer: events.observer()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	events.want(t, "connected")
+	events.want(t, "disconnected: connection lost: closed here: SHUTDOWN: no answer to pings")
+	start := time.Now()
+	events.want(t, "connected")
+	if conn, _ := m.Current(); conn == nil || conn.Addr() != other.target().String() {
+		t.Errorf("connected to %v", conn.Addr())
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("took %v", d)
+	}
 }
 
 func TestRequests(t *testing.T) {

@@ -25,7 +25,8 @@ type Subscription struct {
 }
 
 // Subscribe opens a subscription; its first message, from Next, is the answer. It does
-// not wait for the server.
+// not wait for the server. The error is ErrNoStream when the server allows no further
+// stream.
 func (c *Conn) Subscribe(m *wire.Subscribe) (*Subscription, error) {
 	c.acquire()
 	stream, err := c.quic.OpenStream()
@@ -53,6 +54,7 @@ func (s *Subscription) Next() (wire.Message, error) {
 		}
 		return nil, s.conn.streamError(context.Background(), err)
 	}
+	s.conn.answered.Store(true)
 	switch m := m.(type) {
 	case *wire.Error:
 		return nil, m

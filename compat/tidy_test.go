@@ -144,3 +144,31 @@ func TestEveryPackageLooksForLeaks(t *testing.T) {
 		}
 	}
 }
+
+// mayUseOS are the packages of the server that may touch the operating system's files by
+// themselves, or name its errors: the seam itself, the catalog and the credentials, which
+// are small and tested with kills and full disks, and what has no files.
+var mayUseOS = map[string]string{
+	"server":                      "makes the data directory, announces the URL",
+	"server/cmd/quoin":            "a program",
+	"server/internal/vfs":         "the seam",
+	"server/internal/catalog":     "bbolt's file",
+	"server/internal/credentials": "keys and certificate",
+	"server/internal/broker":      "takes back a catalog of its own making",
+	"server/internal/session":     "the error of a deadline, an environment variable",
+	"server/internal/planted":     "an environment variable",
+}
+
+func TestLogsGoThroughTheFileSystemSeam(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		if _, ok := mayUseOS[path]; ok || !strings.HasPrefix(path, "server/internal/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if imported == "os" || imported == "golang.org/x/sys/unix" {
+				t.Errorf("%s imports %s: its files must go through vfs, or no test can make them fail", path, imported)
+			}
+		}
+	}
+}

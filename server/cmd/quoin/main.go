@@ -14,9 +14,11 @@ import (
 
 // Exit codes.
 const (
-	exitOther       = 1
-	exitUsage       = 2
-	exitInterrupted = 130
+	exitOther        = 1
+	exitUsage        = 2
+	exitNotFound     = 3
+	exitVerification = 7
+	exitInterrupted  = 130
 )
 
 func main() {
@@ -40,6 +42,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, new(notFoundError)):
+		return exitNotFound
+	case errors.Is(err, errVerification):
+		return exitVerification
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	}
@@ -50,6 +56,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// notFoundError marks errors about something that is not there.
+type notFoundError struct{ error }
+
+func (e notFoundError) Unwrap() error { return e.error }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -67,7 +78,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), versionCommand())
+	root.AddCommand(serveCommand(), logCommand(), batchCommand(), versionCommand())
 	return root
 }
 

@@ -47,6 +47,8 @@ func TestScripts(t *testing.T) {
 			"await":     await,
 			"roundtrip": roundTrip,
 			"term":      terminate,
+			"segment":   copySegment,
+			"damage":    damageSegment,
 		},
 	})
 }
@@ -71,6 +73,31 @@ func terminate(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
 	}
+}
+
+// segmentOf finds the one segment of a data directory with one partition.
+func segmentOf(ts *testscript.TestScript, data string) string {
+	names, err := filepath.Glob(filepath.Join(ts.MkAbs(data), "topics", "*", "0", "*.seg"))
+	ts.Check(err)
+	if len(names) != 1 {
+		ts.Fatalf("segments %v", names)
+	}
+	return names[0]
+}
+
+func copySegment(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := os.ReadFile(segmentOf(ts, args[1]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o600))
+}
+
+// damageSegment changes the last byte of the one batch.
+func damageSegment(ts *testscript.TestScript, _ bool, args []string) {
+	name := segmentOf(ts, args[0])
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	b[len(b)-1] ^= 1
+	ts.Check(os.WriteFile(name, b, 0o600))
 }
 
 // roundTrip sends a record to the server whose URL is in a file, and reads it back.

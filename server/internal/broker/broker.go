@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,13 @@ type Config struct {
 	Log       *slog.Logger
 	Segments  seglog.Config
 	Producers producerstate.Limits
+	// ScrubEvery is the pause between two passes over all stored data. Default
+	// DefaultScrubEvery; negative for none.
+	ScrubEvery time.Duration
 }
+
+// DefaultScrubEvery is the pause between two passes over all stored data.
+const DefaultScrubEvery = 24 * time.Hour
 
 // A Broker is open from Open to Close or Abandon. Its methods may be called from any
 // goroutine.
@@ -48,6 +55,9 @@ type Broker struct {
 	cfg     Config
 	catalog *catalog.Catalog
 	in, out *buffers.Pool
+
+	stopScrub context.CancelFunc
+	scrubbed  chan struct{} // closed when runScrub has ended
 
 	// admin is held while a topic is made or deleted, so that what the catalog says and
 	// what is open change together. It is taken before mu.
@@ -72,6 +82,9 @@ type topic struct {
 // Open opens the catalog, finishes what a crash left half done, and recovers every
 // partition.
 func Open(cfg Config) (*Broker, error) {
+	if cfg.ScrubEvery == 0 {
+		cfg.ScrubEvery = DefaultScrubEvery
+	}
 	cat, err := catalog.Open(cfg.Data, catalog.Options{Now: cfg.Now})
 	if err != nil {
 		return nil, err
@@ -85,6 +98,7 @@ func Open(cfg Config) (*Broker, error) {
 	if err := b.openTopics(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
+	b.startScrub()
 	return b, nil
 }
 
@@ -186,6 +200,7 @@ func (t *topic) close(why *wire.Error) error {
 // Close closes every partition, with all that is appended synced and answered, and then
 // the catalog.
 func (b *Broker) Close() error {
+	b.endScrub()
 	var errs []error
 	for _, t := range b.takeAll() {
 		errs = append(errs, t.close(wire.Errorf(wire.CodeShutdown, "the server is shutting down")))
@@ -195,6 +210,7 @@ func (b *Broker) Close() error {
 
 // Abandon stops everything as a crash would: nothing more is written.
 func (b *Broker) Abandon() {
+	b.endScrub()
 	for _, t := range b.takeAll() {
 		for _, p := range t.partitions {
 			if p != nil {

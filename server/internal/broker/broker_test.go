@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,16 +27,23 @@ func (s sink) Result(r wire.ProduceResult) { s <- r }
 
 // bench is a broker with a topic of one partition, on a disk that can be held.
 type bench struct {
-	t    *testing.T
-	b    *Broker
-	disk *vfs.Faulty
-	part *partition.Partition
+	t     *testing.T
+	b     *Broker
+	disk  *vfs.Faulty
+	topic catalog.TopicID
+	part  *partition.Partition
 }
 
 func openBroker(t *testing.T) *bench {
 	t.Helper()
+	return openBrokerWith(t, Config{})
+}
+
+func openBrokerWith(t *testing.T, cfg Config) *bench {
+	t.Helper()
 	disk := vfs.NewFaulty(vfs.NewMem())
-	b, err := Open(Config{Data: t.TempDir(), FS: disk, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	cfg.Data, cfg.FS, cfg.Now, cfg.Log = t.TempDir(), disk, time.Now, slog.New(slog.DiscardHandler)
+	b, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +56,12 @@ func openBroker(t *testing.T) *bench {
 	if e != nil {
 		t.Fatal(e)
 	}
-	part, e := b.Partition(m.(*wire.TopicCreated).Topic.ID, 0)
+	id := m.(*wire.TopicCreated).Topic.ID
+	part, e := b.Partition(id, 0)
 	if e != nil {
 		t.Fatal(e)
 	}
-	return &bench{t: t, b: b, disk: disk, part: part}
+	return &bench{t: t, b: b, disk: disk, topic: id, part: part}
 }
 
 // init gets a producer id for an instance, with a name or without.
@@ -290,5 +300,46 @@ func TestDeletionIsFinishedAtTheNextStart(t *testing.T) {
 	}
 	if names, err := fs.List(b.topicDir(id)); err == nil {
 		t.Errorf("its files are left: %v", names)
+	}
+}
+
+// The background finds damage that nobody has read yet.
+func TestScrubRunsInTheBackground(t *testing.T) {
+	x := openBrokerWith(t, Config{ScrubEvery: time.Millisecond})
+	p := x.mustInit(1, "")
+	_, o := x.open(p)
+	results := make(sink, 4)
+	for i := range 2 {
+		x.produce(o, p, batchfmt.Seq(i), results)
+		if r := <-results; r.Code != wire.CodeOK {
+			t.Fatalf("%+v", r)
+		}
+	}
+	x.damage()
+	for len(x.part.Damaged()) == 0 {
+		runtime.Gosched()
+	}
+}
+
+// damage flips a bit in the first batch of the partition.
+func (x *bench) damage() {
+	x.t.Helper()
+	dir := filepath.Join(x.b.topicDir(x.topic), "0")
+	names, err := x.disk.List(dir)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, name := range names {
+		if filepath.Ext(name) != ".seg" {
+			continue
+		}
+		f, err := x.disk.Open(filepath.Join(dir, name))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{0xff}, 60); err != nil {
+			x.t.Fatal(err)
+		}
+		f.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -179,7 +180,10 @@ func Open(cfg Config) (*Partition, error) {
 }
 
 func (p *Partition) recover(r seglog.Recovery) error {
-	state, err := recoverState(p.cfg, p.log)
+	for _, d := range r.Damage {
+		p.damaged(d)
+	}
+	state, lost, err := recoverState(p.cfg, p.log)
 	if err != nil {
 		return err
 	}
@@ -192,7 +196,33 @@ func (p *Partition) recover(r seglog.Recovery) error {
 		lookUps: make(map[batchfmt.ProducerID]*lookUp),
 	}
 	p.durable.Store(int64(r.End))
+	if lost {
+		// At once, so that ids that are handed out from now on are never taken for some
+		// that were lost.
+		s := &pendingSnapshot{end: r.End, bytes: producerstate.AppendSnapshot(nil, state, r.End)}
+		return storeSnapshot(p.cfg.FS, p.cfg.Dir, s)
+	}
 	return nil
+}
+
+// damaged shouts about a part of the log that was stored and cannot be read any more.
+func (p *Partition) damaged(d seglog.DamagedRange) {
+	p.cfg.Logger.Error("stored data is damaged and was put aside", "topic", p.cfg.Topic, "partition", p.cfg.Number,
+		"from_offset", d.From, "next_offset", d.Next, "segment", d.Segment, "byte", d.Position, "reason", d.Reason)
+}
+
+// Damaged lists what is known to be damaged in the log.
+func (p *Partition) Damaged() []seglog.DamagedRange { return p.log.Damaged() }
+
+// Scrub reads all that is durable once, at no more than so many bytes a second, and puts
+// aside what is damaged before a reader comes upon it. It ends early when ctx does or the
+// partition is closed.
+func (p *Partition) Scrub(ctx context.Context, bytesPerSecond int64) error {
+	err := p.log.Scrub(ctx, bytesPerSecond, p.damaged)
+	if errors.Is(err, seglog.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // Produce puts a batch into the queue. When the queue is full or closed it says so and

@@ -39,21 +39,46 @@ func snapshotName(end batchfmt.Offset) string {
 }
 
 // recoverState rebuilds the producer state: the newest snapshot that verifies and does
-// not reach beyond the log, and the batches behind it.
-func recoverState(cfg Config, log *seglog.Log) (*producerstate.State, error) {
+// not reach beyond the log, and the batches behind it. What stood in a damaged part of
+// the log that no snapshot covers is not known, and the state says so from then on; lost
+// reports whether there was any.
+func recoverState(cfg Config, log *seglog.Log) (state *producerstate.State, lost bool, err error) {
 	state, from, err := loadSnapshot(cfg, log)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	err = log.Scan(from, func(b batchfmt.Batch) error {
+	var holes []seglog.DamagedRange
+	err = log.Replay(from, func(b batchfmt.Batch) error {
 		state.Replay(b)
+		return nil
+	}, func(d seglog.DamagedRange) error {
+		holes = append(holes, d)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("rebuild producer state: %w", err)
+		return nil, false, fmt.Errorf("rebuild producer state: %w", err)
+	}
+	if len(holes) > 0 {
+		if err := forgetHoles(cfg, state, holes); err != nil {
+			return nil, false, err
+		}
 	}
 	state.SetLimits(cfg.Producers)
-	return state, nil
+	return state, len(holes) > 0, nil
+}
+
+// forgetHoles says to the state what it cannot know, when it has seen all the rest.
+func forgetHoles(cfg Config, state *producerstate.State, holes []seglog.DamagedRange) error {
+	last, err := cfg.LastProducerID()
+	if err != nil {
+		return err
+	}
+	state.Forget(last)
+	for _, d := range holes {
+		// A range without records may have held a fence of the lanes before it.
+		state.Lost(d.From, max(d.Next, d.From+1))
+	}
+	return nil
 }
 
 func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.Offset, error) {

@@ -7,4 +7,14 @@ const (
 	DedupOff   = false
 	EarlyState = false
 	EarlyAck   = false
+
+	CutDespiteDurable = false
+	TrustUnsyncedTail = false
+	TruncateFirst     = false
+	NoDirSync         = false
+	RetryFailedSync   = false
+	LostUndo          = false
+	SkipBodyCheck     = false
+	UncheckedRead     = false
+	ReuseOffsets      = false
 )

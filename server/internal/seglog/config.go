@@ -14,11 +14,17 @@ type Config struct {
 	IndexEvery int64
 	// FillBytes is how far ahead of the last batch the active segment is filled with
 	// zeros, 1 MiB by default. Negative, or more than a quarter of SegmentBytes: no fill.
-	// The cost is that much disk space for each partition that is open.
+	// The cost is that much disk space for each partition that is open. While syncs are
+	// large, nothing is filled: they would write all bytes twice to save little.
 	FillBytes int64
 	// MaxOpenFiles is how many segments are kept open for reading besides the active
 	// one, 16 by default. It is exceeded while more are being read at the same moment.
 	MaxOpenFiles int
+	// Durable is an offset below which the caller knows, from elsewhere, that everything was
+	// synced once: a checkpoint that was written after the sync, say. If the log ends below
+	// it, what is missing is a hole, and its offsets are not given to other records. 0 by
+	// default, which says nothing.
+	Durable Offset
 	// Now is the clock for the time in a segment's header, time.Now by default.
 	Now func() time.Time
 }

@@ -12,16 +12,20 @@ import (
 )
 
 // For each seed TestCrash looks at three times crashesPerSeed disks.
-const (
-	crashSeeds     = 40
-	crashesPerSeed = 5
-)
+const crashesPerSeed = 5
+
+func crashSeeds() uint64 {
+	if testing.Short() {
+		return 4
+	}
+	return 20
+}
 
 // TestCrash appends, syncs, rolls and reopens at random and looks at disks as a power cut
 // would leave them: everything that Sync reported durable must be there, and what is there
 // above it must be what was appended, in order.
 func TestCrash(t *testing.T) {
-	for seed := range uint64(crashSeeds) {
+	for seed := range crashSeeds() {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := newCrasher(t, seed)
 			for range crashesPerSeed {
@@ -148,7 +152,7 @@ func (c *crasher) crash(t *testing.T) {
 // TestCrashWithFaults is the same with a disk that now and then refuses: a group that
 // was refused never comes back, and after a failed sync nothing is acknowledged.
 func TestCrashWithFaults(t *testing.T) {
-	for seed := range uint64(crashSeeds) {
+	for seed := range crashSeeds() {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := newCrasher(t, seed)
 			must(t, c.l.Close())

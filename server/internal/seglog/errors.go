@@ -20,6 +20,10 @@ var (
 	// ErrOrder is the answer to a group that does not follow on: a wrong base offset, a
 	// term below the last one, or a durable offset that cannot be. Nothing was written.
 	ErrOrder = errors.New("batches do not follow on")
+
+	// errReadBack is why a recovery fails on a disk that gives back something else than
+	// was written a moment before.
+	errReadBack = errors.New("the disk does not give back what was written")
 )
 
 // A CorruptError says where stored bytes are not what was written.

@@ -205,20 +205,18 @@ func TestReadTellsDamage(t *testing.T) {
 		_, next, err := l.Read(nil, from, l.End(), 100_000)
 		return next, err
 	}
-	t.Run("a bad body is the consumer's to find", func(t *testing.T) {
+	t.Run("a bad body", func(t *testing.T) {
 		spoil(t, 150)
 		defer spoil(t, 150)
-		next, err := read(second.Base)
+		l, _, err := Open(s.mem, testDir, s.cfg)
 		must(t, err)
-		if next != second.Next {
-			t.Fatalf("read to %d, want %d", next, second.Next)
-		}
 		_, err = l.BatchAt(bad.BaseOffset())
 		wantCorrupt(t, err)
 		c := wantCorrupt(t, l.Scan(0, func(batchfmt.Batch) error { return nil }))
 		if c.Offset != bad.BaseOffset() {
 			t.Fatalf("scan: %+v", c)
 		}
+		must(t, l.Close())
 	})
 	t.Run("a bad front ends a read before it, then is told", func(t *testing.T) {
 		spoil(t, 10)
@@ -236,8 +234,18 @@ func TestReadTellsDamage(t *testing.T) {
 		if next, err := read(c.Next); err != nil || next <= c.Next {
 			t.Fatalf("read from the next offset, %d: %d, %v", c.Next, next, err)
 		}
-		_, _, err = l.FindBack(func(b batchfmt.Batch) (bool, bool) { return b.BaseOffset() == 0, false })
-		wantCorrupt(t, err)
+		_, found, err := l.FindBack(func(b batchfmt.Batch) (bool, bool) { return b.BaseOffset() == 0, false })
+		if !found || err != nil {
+			t.Fatalf("what is there was not found: %v", err)
+		}
+		_, _, err = l.FindBack(func(b batchfmt.Batch) (bool, bool) { return b.BaseOffset() == bad.BaseOffset(), false })
+		if got := wantCorrupt(t, err); *got != *c {
+			t.Fatalf("what is damaged: %+v, want %+v", got, c)
+		}
+		_, found, err = l.FindBack(func(b batchfmt.Batch) (bool, bool) { return false, b.BaseOffset() >= c.Next })
+		if found || err != nil {
+			t.Fatalf("what cannot be there: %v, %v", found, err)
+		}
 	})
 	t.Run("an error of the disk is no damage", func(t *testing.T) {
 		f := vfs.NewFaulty(s.mem)

@@ -9,92 +9,113 @@ import (
 
 // FindBack looks for a batch from the newest segment to the oldest, within a segment in
 // order, and returns the last one of the newest segment in which match said found. When
-// match says stop, older segments are not looked at any more. What match gets has its
+// match says stop, nothing older than that batch is of interest. What match gets has its
 // header only: asking it for records gives nonsense. The fronts are verified, control
 // batches are included, and only what was appended at the call is looked at.
 //
-// What is returned is a copy of the whole batch; its body is not verified. A batch that
-// is bad ends the search with a *CorruptError, since it might be the one.
+// What is returned is a copy of the whole batch, its body verified. The search goes over
+// damage. If nothing was found and what was looked for could stand in a damaged place, the
+// error is a *CorruptError with the newest such range; it could not if a batch behind the
+// range said stop, nor where only a control batch can have been.
 func (l *Log) FindBack(match func(b batchfmt.Batch) (found, stop bool)) (batchfmt.Batch, bool, error) {
 	views, err := l.views(0)
 	if err != nil {
 		return batchfmt.Batch{}, false, err
 	}
+	var damage error
 	for i := len(views) - 1; i >= 0; i-- {
-		b, found, stop, err := l.findInSegment(views[i], match)
-		if found || stop || err != nil {
-			return b, found, err
-		}
-	}
-	return batchfmt.Batch{}, false, nil
-}
-
-func (l *Log) findInSegment(v view, match func(batchfmt.Batch) (bool, bool)) (b batchfmt.Batch, found, stop bool, err error) {
-	h, err := l.handles.acquire(v)
-	if err != nil {
-		return b, false, false, err
-	}
-	defer func() { err = errors.Join(err, l.handles.release(h)) }()
-	w := openWindow(h.file, v.size)
-	defer w.done()
-	r := reading{v: v, entries: h.index(v), from: v.base}
-	at := int64(-1)
-	end := segEnd{next: v.base, size: segHeaderSize}
-	for end.size < v.size {
-		b, err := w.header(end.size)
-		if err != nil && !isFormat(err) {
-			return b, false, false, fmt.Errorf("read %s at byte %d: %w", segName(v.base), end.size, err)
-		}
-		if err == nil {
-			err = follows(end, b)
-		}
+		f, err := l.findInSegment(views[i], match)
 		if err != nil {
-			return b, false, false, r.damage(end.next, end.size, err)
+			return batchfmt.Batch{}, false, err
 		}
-		hit, last := match(b)
-		if hit {
-			at = end.size
+		if f.found {
+			return f.batch, true, nil
 		}
-		stop = stop || last
-		end = end.with(b)
+		if damage == nil && f.hole != nil {
+			damage = f.hole.at(views[i].base, f.hole.from)
+		}
+		if f.stop {
+			break
+		}
 	}
-	if at < 0 {
-		return batchfmt.Batch{}, false, stop, nil
-	}
-	b, err = copyBatch(w, at)
-	if isFormat(err) {
-		err = r.damage(v.base, at, err)
-	}
-	return b, err == nil, stop, err
+	return batchfmt.Batch{}, false, damage
 }
 
-// copyBatch returns a copy of the batch at pos that the window may forget.
-func copyBatch(w *window, pos int64) (batchfmt.Batch, error) {
-	b, err := w.batch(pos)
+// inSegment is what a search found in one segment.
+type inSegment struct {
+	batch       batchfmt.Batch
+	found, stop bool
+	hole        *hole // the last one behind which nobody said stop
+}
+
+func (l *Log) findInSegment(v view, match func(batchfmt.Batch) (bool, bool)) (f inSegment, err error) {
+	w := openWindow(nil, 0)
+	defer w.done()
+	c, done, err := l.cursor(v, w)
 	if err != nil {
-		return batchfmt.Batch{}, err
+		return f, err
 	}
-	return batchfmt.Parse(append([]byte(nil), b.Bytes()...))
+	defer func() { err = errors.Join(err, done()) }()
+	last := segEnd{size: -1}
+	for {
+		at := c.at
+		s, ok, err := c.next()
+		if err != nil {
+			return f, err
+		}
+		if !ok {
+			break
+		}
+		if s.hole != nil {
+			if s.hole.from < s.hole.next {
+				f.hole = s.hole
+			}
+			continue
+		}
+		found, stop := match(s.batch)
+		if found {
+			last = at
+		}
+		if stop {
+			f.stop, f.hole = true, nil
+		}
+	}
+	if last.size < 0 {
+		return f, nil
+	}
+	c.at, c.bodies = last, true
+	s, _, err := c.next()
+	switch {
+	case err != nil:
+	case s.hole != nil: // the header was good, the body is not
+		f.hole = s.hole
+	default:
+		f.found = true
+		f.batch, err = batchfmt.Parse(append([]byte(nil), s.batch.Bytes()...))
+	}
+	return f, err
 }
 
 // BatchAt returns a copy of the batch that holds an offset, both checksums verified. It
 // sees all that was appended, durable or not. An offset at the end of the log is
 // ErrOutOfRange; a bad batch is a *CorruptError.
 func (l *Log) BatchAt(offset Offset) (batchfmt.Batch, error) {
-	end := l.End()
-	raw, _, err := l.Read(nil, offset, end, 1)
-	if err != nil {
-		return batchfmt.Batch{}, err
+	var b batchfmt.Batch
+	if offset >= l.End() {
+		return b, fmt.Errorf("%w: %d is not below the end", ErrOutOfRange, offset)
 	}
-	if len(raw) == 0 {
-		return batchfmt.Batch{}, fmt.Errorf("%w: %d is the end", ErrOutOfRange, offset)
+	errFound := errors.New("found")
+	err := l.Scan(offset, func(x batchfmt.Batch) (err error) {
+		if x.IsControl() {
+			return nil
+		}
+		if b, err = batchfmt.Parse(append([]byte(nil), x.Bytes()...)); err == nil {
+			err = errFound
+		}
+		return err
+	})
+	if errors.Is(err, errFound) {
+		return b, nil
 	}
-	b, err := batchfmt.Parse(raw)
-	if err == nil {
-		err = b.Verify()
-	}
-	if err != nil {
-		return batchfmt.Batch{}, &CorruptError{Offset: offset, Reason: err.Error()}
-	}
-	return b, nil
+	return batchfmt.Batch{}, err
 }

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quoin-io/quoin/batchfmt"
-	"github.com/quoin-io/quoin/server/internal/vfs"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 // Read appends whole batches to dst, from the one that holds from, in order, and returns
@@ -16,12 +15,9 @@ import (
 // and leaves a batch out that lies on both sides of it. Control batches are left out.
 // Without any batch to return, dst comes back as it is, with from.
 //
-// Of what it returns Read has checked the front and the framing, so that every batch is
-// whole, in its place and the one that was appended. The checksum of the body is left to
-// whoever decodes it: that is the consumer, at the far end, where it also covers the way
-// there; doing it here as well would cost each of many readers a pass over the bytes. A bad
-// batch is a *CorruptError, but only once it is the first: what lies before it is
-// returned first.
+// Of what it returns Read has verified both checksums, so that damage is met here, where it
+// is known what follows it, and not at the far end. A bad batch is a *CorruptError, but only
+// once it is the first: what lies before it is returned first. Its Next is where to read on.
 //
 // The error is ErrOutOfRange if from is below Start or above End.
 func (l *Log) Read(dst []byte, from, limit Offset, maxBytes int) ([]byte, Offset, error) {
@@ -39,18 +35,23 @@ func (l *Log) Read(dst []byte, from, limit Offset, maxBytes int) ([]byte, Offset
 	case from >= limit:
 		return dst, from, nil
 	}
-	h, err := l.handles.acquire(v)
+	if h := covering(v.holes, from); h != nil {
+		return dst, from, h.at(v.base, from)
+	}
+	w := openWindow(nil, 0)
+	defer w.done()
+	c, done, err := l.cursor(v, w)
 	if err != nil {
 		return dst, from, err
 	}
-	r := reading{v: v, f: h.file, entries: h.index(v), from: from, limit: limit}
+	r := reading{c: c, from: from, limit: limit}
 	dst, next, err := r.read(dst, maxBytes)
-	return dst, next, errors.Join(err, l.handles.release(h))
+	return dst, next, errors.Join(err, done())
 }
 
 // index is what leads into a segment as a view shows it.
 func (x *handle) index(v view) []entry {
-	if v.active {
+	if v.held {
 		return v.index
 	}
 	return x.entries
@@ -58,101 +59,93 @@ func (x *handle) index(v view) []entry {
 
 // reading is one read from one segment.
 type reading struct {
-	v           view
-	f           vfs.File
-	entries     []entry
+	c           *cursor
 	from, limit Offset
 }
 
 func (r *reading) read(dst []byte, maxBytes int) ([]byte, Offset, error) {
-	pos, size, err := r.locate()
-	if err != nil || size == 0 {
-		return dst, r.from, err
-	}
-	n := int(min(int64(max(size, maxBytes)), r.v.size-pos))
-	start := len(dst)
-	dst = slices.Grow(dst, n)[:start+n]
-	if err := readFull(r.f, dst[start:], pos); err != nil {
-		return dst[:start], r.from, fmt.Errorf("read %s at byte %d: %w", segName(r.v.base), pos, err)
-	}
-	return r.pick(dst, start, pos)
-}
-
-// locate finds the position and size of the batch that holds from; size 0 says that the
-// batch goes on above the limit.
-func (r *reading) locate() (int64, int, error) {
-	w := openWindow(r.f, r.v.size)
-	defer w.done()
-	at := floor(r.entries, r.v.base, r.from)
-	end := segEnd{next: at.offset, size: at.pos}
-	for end.size < r.v.size {
-		b, err := w.header(end.size)
-		if err != nil && !isFormat(err) {
-			return 0, 0, fmt.Errorf("read %s at byte %d: %w", segName(r.v.base), end.size, err)
+	for {
+		at, size, err := r.locate()
+		if err != nil || size == 0 {
+			return dst, r.from, err
 		}
-		if err == nil {
-			err = r.fits(end, b)
+		end := firstHole(r.c.v.holes, at.size, r.c.v.size)
+		n := int(min(int64(max(size, maxBytes)), end-at.size))
+		start := len(dst)
+		longer := slices.Grow(dst, n)[:start+n]
+		if err := readFull(r.c.f, longer[start:], at.size); err != nil {
+			return dst, r.from, fmt.Errorf("read %s at byte %d: %w", segName(r.c.v.base), at.size, err)
 		}
-		if err != nil {
-			return 0, 0, r.damage(end.next, end.size, err)
+		longer, next, bad := r.pick(longer, start, at)
+		if bad == nil {
+			return longer, next, nil
 		}
-		pos := end.size
-		end = end.with(b)
-		if end.next > r.from {
-			if end.next > r.limit {
-				return 0, 0, nil
+		if r.c.bodies { // it was good a moment ago
+			h, err := r.c.l.discover(r.c.v, r.c.f, r.c.entries, at, bad)
+			if err == nil {
+				err = h.at(r.c.v.base, r.from)
 			}
-			return pos, b.Size(), nil
+			return dst, r.from, err
+		}
+		// The header was good enough to be taken for the right batch. Looking at bodies
+		// from the start finds which one is bad.
+		r.c.bodies = true
+	}
+}
+
+// locate finds where the batch that holds from begins, and its size; size 0 says that it
+// goes on above the limit.
+func (r *reading) locate() (segEnd, int, error) {
+	r.c.seek(r.from)
+	for {
+		at := r.c.at
+		s, ok, err := r.c.next()
+		switch {
+		case err != nil:
+			return at, 0, err
+		case !ok:
+			end := hole{from: r.from, pos: r.c.v.size, reason: "the segment ends before the offset"}
+			return at, 0, end.at(r.c.v.base, r.from)
+		case r.c.at.next <= r.from:
+		case s.hole != nil:
+			return at, 0, s.hole.at(r.c.v.base, r.from)
+		case r.c.at.next > r.limit && !r.c.bodies: // which no batch should: its header may be bad
+			r.c.bodies, r.c.at = true, r.c.from
+		case r.c.at.next > r.limit:
+			return at, 0, nil
+		default:
+			return at, s.batch.Size(), nil
 		}
 	}
-	return 0, 0, r.damage(r.from, r.v.size, errors.New("the segment ends before the offset"))
 }
 
-// fits says why b, of which only the header was read, is not the batch at end.
-func (r *reading) fits(end segEnd, b batchfmt.Batch) error {
-	switch {
-	case b.BaseOffset() != end.next:
-		return fmt.Errorf("base offset is %d, not %d", b.BaseOffset(), end.next)
-	case end.size+int64(b.Size()) > r.v.size:
-		return fmt.Errorf("the batch of %d bytes goes over the end of the segment", b.Size())
-	}
-	return nil
-}
-
-// pick keeps of the bytes from start on, which lie at pos in the file, the batches that
-// the reader gets, and closes the gaps that control batches leave.
-func (r *reading) pick(dst []byte, start int, pos int64) ([]byte, Offset, error) {
+// pick keeps of the bytes from start on, which begin at a batch, the batches that the reader
+// gets, and closes the gaps that control batches leave. It says why the first is bad.
+func (r *reading) pick(dst []byte, start int, at segEnd) ([]byte, Offset, error) {
 	in, out, next := start, start, r.from
 	for in < len(dst) {
 		b, err := parseVerified(dst[in:])
-		if err == nil && out > start && b.BaseOffset() != next {
-			err = fmt.Errorf("base offset is %d, not %d", b.BaseOffset(), next)
+		if err == nil && b.BaseOffset() != at.next {
+			err = fmt.Errorf("base offset is %d, not %d", b.BaseOffset(), at.next)
+		}
+		if err == nil && !planted.UncheckedRead {
+			err = b.Verify()
 		}
 		if err != nil {
 			if out == start {
-				return dst[:start], r.from, r.damage(r.from, pos+int64(in-start), err)
+				return dst[:start], r.from, err
 			}
 			break // cut off by maxBytes, or bad: the next read begins here and tells
 		}
-		end := segEnd{}.with(b)
-		if end.next > r.limit {
+		at = at.with(b)
+		if at.next > r.limit {
 			break
 		}
 		if !b.IsControl() {
 			out += copy(dst[out:], b.Bytes())
-			next = end.next
+			next = at.next
 		}
-		in += int(end.size)
+		in += b.Size()
 	}
 	return dst[:out], next, nil
-}
-
-// damage says where a read met bytes that are not the batch they should be, and where it
-// may go on: at the next batch that the index knows, or behind the segment.
-func (r *reading) damage(offset Offset, pos int64, why error) error {
-	next := r.v.next
-	if e, ok := after(r.entries, pos); ok && e.offset > r.from {
-		next = e.offset
-	}
-	return &CorruptError{Segment: segName(r.v.base), Offset: offset, Position: pos, Next: next, Reason: why.Error()}
 }

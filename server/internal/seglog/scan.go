@@ -11,8 +11,18 @@ import (
 // it is at the call, in order, control batches too, with both checksums verified. A control
 // batch whose base offset is from is among them, so whoever goes on from a checkpoint may
 // meet one again. The batch is valid until fn returns. An error of fn ends the scan and is
-// returned as it is; a bad batch ends it with a *CorruptError.
+// returned as it is; damage ends it with a *CorruptError. See [Log.Replay] for going on.
 func (l *Log) Scan(from Offset, fn func(b batchfmt.Batch) error) error {
+	return l.Replay(from, fn, func(d DamagedRange) error {
+		return &CorruptError{Segment: d.Segment, Offset: max(d.From, from), Position: d.Position, Next: d.Next, Reason: d.Reason}
+	})
+}
+
+// Replay is a Scan that goes on behind damage: where batches cannot be read it calls damaged
+// with what is missing, in its place among the calls of fn, and then goes on with the batch
+// behind it. An error of damaged ends it and is returned as it is. A range in which From and
+// Next are the same has lost no record, but may have lost a control batch.
+func (l *Log) Replay(from Offset, fn func(b batchfmt.Batch) error, damaged func(d DamagedRange) error) error {
 	if start, end := l.Start(), l.End(); from < start || from > end {
 		return fmt.Errorf("%w: %d is not in [%d,%d]", ErrOutOfRange, from, start, end)
 	}
@@ -23,44 +33,34 @@ func (l *Log) Scan(from Offset, fn func(b batchfmt.Batch) error) error {
 		return err
 	}
 	for _, v := range views {
-		if err := l.scanSegment(v, from, fn); err != nil {
+		if err := l.replaySegment(v, from, fn, damaged); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Log) scanSegment(v view, from Offset, fn func(b batchfmt.Batch) error) (err error) {
-	h, err := l.handles.acquire(v)
+func (l *Log) replaySegment(v view, from Offset, fn func(batchfmt.Batch) error, damaged func(DamagedRange) error) (err error) {
+	c, done, err := l.cursor(v, &window{chunk: walkBytes})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.handles.release(h)) }()
-	w := &window{f: h.file, end: v.size, chunk: walkBytes}
-	r := reading{v: v, entries: h.index(v), from: from}
-	at := floor(r.entries, v.base, from-1)
-	end := segEnd{next: at.offset, size: at.pos}
-	for end.size < v.size {
-		b, err := w.batch(end.size)
-		if err != nil && !isFormat(err) {
-			return fmt.Errorf("read %s at byte %d: %w", segName(v.base), end.size, err)
-		}
-		if err == nil {
-			err = follows(end, b)
-		}
-		if err == nil {
-			err = b.Verify()
+	defer func() { err = errors.Join(err, done()) }()
+	c.bodies = true
+	c.seek(from - 1)
+	for {
+		s, ok, err := c.next()
+		switch {
+		case err != nil || !ok:
+			return err
+		case c.at.next < from:
+		case s.hole != nil:
+			err = damaged(s.hole.damaged(v.base))
+		case c.at.next > from || s.batch.IsControl():
+			err = fn(s.batch)
 		}
 		if err != nil {
-			return r.damage(end.next, end.size, err)
-		}
-		end = end.with(b)
-		if end.next <= from && !(b.IsControl() && end.next == from) {
-			continue
-		}
-		if err := fn(b); err != nil {
 			return err
 		}
 	}
-	return nil
 }

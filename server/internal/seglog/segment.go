@@ -89,13 +89,19 @@ func parseName(name, suffix string) (Offset, bool) {
 }
 
 // segment is one file of the log. Log.mu guards next, size and index of the active
-// segment; those of the others do not change any more.
+// segment, and the holes of all; the rest does not change.
 type segment struct {
 	base  Offset
-	check uint64  // of the header
+	check uint64  // of the header; 0 if that does not verify
+	head  string  // why the header does not verify, or empty
 	next  Offset  // behind the last record
-	size  int64   // behind the last batch
-	index []entry // of the active segment only
+	size  int64   // behind the last batch or hole
+	index []entry // of the active segment, and of those that cannot have one on disk
+	held  bool    // the index is this one, not the file's
+	// holes are in the order of their positions. They are never changed in place.
+	holes []hole
+	// missing says that there is no file: the segment is one hole.
+	missing bool
 }
 
 // end describes where a segment ends, for its index.
@@ -104,4 +110,12 @@ type segEnd struct {
 	size     int64
 	term     batchfmt.Term
 	lastTime int64 // append time of the last batch, Unix milliseconds
+}
+
+// isTmp reports whether a name is one that recovery or a roll gives to a file that it is
+// still writing.
+func isTmp(name string) bool {
+	_, seg := parseName(name, segSuffix+tmpSuffix)
+	_, idx := parseName(name, idxSuffix+tmpSuffix)
+	return seg || idx
 }

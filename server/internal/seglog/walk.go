@@ -3,9 +3,14 @@ package seglog
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
+
+// noLimit is above every offset.
+const noLimit Offset = math.MaxInt64
 
 // follows says why b cannot stand where the log ends at end, or nil.
 func follows(end segEnd, b batchfmt.Batch) error {
@@ -20,101 +25,138 @@ func follows(end segEnd, b batchfmt.Batch) error {
 	return nil
 }
 
+// nextOf is the offset behind b.
+func nextOf(b batchfmt.Batch) Offset {
+	if b.IsControl() {
+		return b.BaseOffset()
+	}
+	return b.NextOffset()
+}
+
 // with is the end of the log behind b.
 func (e segEnd) with(b batchfmt.Batch) segEnd {
-	next := b.BaseOffset()
-	if !b.IsControl() {
-		next = b.NextOffset()
-	}
 	return segEnd{
-		next:     next,
+		next:     nextOf(b),
 		size:     e.size + int64(b.Size()),
 		term:     b.Term(),
 		lastTime: max(e.lastTime, b.AppendTime()),
 	}
 }
 
+// A gap is a bad place with a good batch behind it.
+type gap struct {
+	at      segEnd // behind the last good batch in front of it
+	behind  segEnd // in front of the next good batch
+	entries int    // how many of the index lie in front of it
+	reason  string
+}
+
+func (g gap) hole() hole {
+	return hole{from: g.at.next, next: g.behind.next, pos: g.at.size, end: g.behind.size, reason: g.reason}
+}
+
 // walked is what a walk over a segment found.
 type walked struct {
 	end     segEnd // behind the last good batch
 	entries []entry
-	bad     string // why the walk ended before the end of the window; empty if only zeros follow
+	gaps    []gap
+	bad     string // what follows the end is no batch, and no good one is behind it; empty if only zeros follow
+	durable Offset // the most that a batch says was synced when it was appended
+
+	// Of a segment with a successor:
+	full    segEnd // where the segment came to the limit first; zero if it did not
+	entered int    // how many index entries lie in front of that
+	over    error  // what is wrong with what follows there, if that is more than zeros
 }
 
-// walk goes from batch to batch, checking everything, until they end or a bad place. The
-// error is the disk's.
-func walk(w *window, from segEnd, entries []entry, every int64) (walked, error) {
-	r := walked{end: from, entries: entries}
-	for r.end.size < w.end {
-		b, err := w.batch(r.end.size)
+// A walker goes from batch to batch, checking everything.
+type walker struct {
+	search
+	every int64
+	each  func(b batchfmt.Batch, pos int64) // called for every good batch, unless nil
+	walked
+}
+
+// newWalker begins at from. Records at or behind limit belong to the next segment.
+func newWalker(w *window, from segEnd, limit Offset, every int64) *walker {
+	r := &walker{search: search{w: w, limit: limit}, every: every}
+	r.budget = hashBudget*(w.end-from.size) + batchfmt.MaxBatchBytes
+	r.end = from
+	r.arrive()
+	return r
+}
+
+// walk goes over the whole segment, over bad places too where something good is behind
+// them. The error is the disk's, or errTooMany.
+func (r *walker) walk() error {
+	for {
+		why, err := r.stretch()
+		if why == nil || err != nil {
+			return err
+		}
+		e, found, err := r.resume(r.end)
+		if err != nil {
+			return err
+		}
+		if !found {
+			r.bad = why.Error()
+			return nil
+		}
+		behind := r.end
+		behind.next, behind.size = e.offset, e.pos
+		r.gaps = append(r.gaps, gap{at: r.end, behind: behind, entries: len(r.entries), reason: why.Error()})
+		r.end = behind
+		r.arrive()
+	}
+}
+
+// stretch goes from batch to batch until they end, which is nil, or to a bad place, and says
+// what is bad there.
+func (r *walker) stretch() (why, err error) {
+	for r.end.size < r.w.end {
+		b, err := r.w.batch(r.end.size)
 		if err == nil {
-			err = errors.Join(follows(r.end, b), b.Verify())
+			err = follows(r.end, b)
+			if !planted.SkipBodyCheck {
+				err = errors.Join(err, b.Verify())
+			}
 		} else if !isFormat(err) {
-			return r, err
+			return nil, err
+		}
+		if err == nil && nextOf(b) > r.limit {
+			err = fmt.Errorf("the batch up to offset %d reaches over the start of the next segment, %d", nextOf(b), r.limit)
 		}
 		if err != nil {
-			return r, r.stop(w, err)
+			return r.stop(err)
 		}
-		r.entries = addEntry(r.entries, b, r.end.size, every)
+		if r.each != nil {
+			r.each(b, r.end.size)
+		}
+		r.entries = addEntry(r.entries, b, r.end.size, r.every)
+		r.durable = max(r.durable, b.Durable())
 		r.end = r.end.with(b)
+		r.arrive()
 	}
-	return r, nil
+	return nil, nil
 }
 
-// stop ends a walk where there is no good batch: zeros are an end, the rest is bad.
-func (r *walked) stop(w *window, why error) error {
-	zeros, err := w.onlyZeros(r.end.size)
-	if err == nil && !zeros {
-		r.bad = why.Error()
+// arrive notes where the walk has come to the start of the next segment.
+func (r *walker) arrive() {
+	if r.end.next == r.limit && r.full == (segEnd{}) {
+		r.full, r.entered = r.end, len(r.entries)
 	}
-	return err
 }
 
-// hashBudget bounds how much is hashed in search of evidence, as a multiple of what is
-// searched: bytes that look like many large batches must not cost time without end.
-const hashBudget = 4
-
-// evidence looks behind a bad place for a batch which says that something at or behind
-// the bad place had been synced. It returns what it found in words, or "".
-//
-// Where a front verifies its size can be trusted, and the search steps from batch to
-// batch, so that what a producer put into its records is not taken for a batch. Only
-// where a front is lost does it look at every byte.
-func evidence(w *window, bad segEnd) (string, error) {
-	pos, framed := bad.size, true
-	budget := hashBudget*(w.end-pos) + batchfmt.MaxBatchBytes
-	for pos < w.end {
-		head, err := w.header(pos)
-		if err != nil && !isFormat(err) {
-			return "", err
-		}
-		size := int64(0)
-		if err == nil {
-			size = int64(head.Size())
-		}
-		good := size > 0 && pos+size <= w.end && head.Term() >= bad.term &&
-			head.BaseOffset() >= bad.next && head.Durable() <= head.BaseOffset()
-		if good {
-			if budget -= size; budget < 0 {
-				return "what follows has too many beginnings of batches to tell what was synced", nil
-			}
-			b, err := w.batch(pos)
-			if err != nil && !isFormat(err) {
-				return "", err
-			}
-			good = err == nil && b.Verify() == nil
-			if good && b.Durable() > bad.next {
-				return fmt.Sprintf("the batch at byte %d says that offsets below %d were synced", pos, b.Durable()), nil
-			}
-		}
-		if good || framed && size > 0 {
-			pos, framed = pos+size, true
-			continue
-		}
-		framed = false
-		if pos, err = w.nextMagic(pos + 1); err != nil {
-			return "", err
-		}
+// stop is asked where there is no good batch: zeros are an end, and so is the start of the
+// next segment; anything else is bad.
+func (r *walker) stop(why error) (error, error) {
+	zeros, err := r.w.onlyZeros(r.end.size)
+	if zeros || err != nil {
+		return nil, err
 	}
-	return "", nil
+	if r.end.next == r.limit {
+		r.over = why
+		return nil, nil
+	}
+	return why, nil
 }

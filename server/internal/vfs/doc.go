@@ -5,10 +5,10 @@
 // There are three file systems:
 //
 //   - [OS], the real one;
-//   - [Mem], in memory, which knows for every byte and every directory entry whether it
-//     would survive a power cut, and gives the disk after one with [Mem.CrashClone] or
-//     [Mem.CrashCloneRandom];
-//   - [Faulty], around another one, which makes chosen calls fail.
+//   - [Mem], in memory, which knows for every sector and every directory entry whether it
+//     would survive a power cut, and gives any disk that one may leave:
+//     [Mem.CrashClone], [Mem.CrashCloneRandom], [Mem.CrashCloneKeeping];
+//   - [Faulty], around another one, which counts calls and makes chosen ones fail.
 //
 // The rules of durability that all callers may rely on, and no more than these:
 //

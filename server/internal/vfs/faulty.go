@@ -25,6 +25,7 @@ const (
 	OpTruncate  Op = "truncate"
 	OpSync      Op = "sync"
 	OpSize      Op = "size"
+	OpClose     Op = "close"
 )
 
 // Faulty is another file system with chosen faults. Without any it is that file system.
@@ -33,6 +34,7 @@ type Faulty struct {
 	inner FS
 	mu    struct {
 		sync.Mutex
+		calls    int
 		faults   []fault
 		space    int64 // bytes that writes may still use; math.MaxInt64 without a limit
 		lies     bool
@@ -40,9 +42,10 @@ type Faulty struct {
 	}
 }
 
-// fault makes calls of one kind fail: the first skip are let through, then times fail.
+// fault makes calls of one kind, or of all, fail: the first skip are let through, then
+// times fail.
 type fault struct {
-	op          Op
+	op          Op // empty: any
 	skip, times int
 	keep        int // bytes of a write that are written nevertheless
 	err         error
@@ -61,7 +64,19 @@ func (f *Faulty) Fail(op Op, skip, times int, err error) {
 	f.add(fault{op: op, skip: skip, times: times, err: err})
 }
 
-// FailSync makes the next n syncs of files fail; nothing is synced by them.
+// FailCall lets skip calls of all kinds through and makes the times calls after them fail
+// with err. math.MaxInt is from then on. A close that fails has closed the file.
+func (f *Faulty) FailCall(skip, times int, err error) { f.Fail("", skip, times, err) }
+
+// Calls is the number of calls so far, failed ones included.
+func (f *Faulty) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.calls
+}
+
+// FailSync makes the next n syncs of files fail. What that does to a file in memory is said
+// at [Mem]; elsewhere nothing is synced by them.
 func (f *Faulty) FailSync(n int, err error) { f.Fail(OpSync, 0, n, err) }
 
 // FailSyncDir makes the next n syncs of directories fail.
@@ -99,6 +114,13 @@ func (f *Faulty) Observe(fn func(op Op, name string)) {
 	f.mu.observer = fn
 }
 
+// Observer is what Observe has set last.
+func (f *Faulty) Observer() func(op Op, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.observer
+}
+
 // Heal removes all faults, the limit of space and the lies. An observer stays.
 func (f *Faulty) Heal() {
 	f.mu.Lock()
@@ -128,6 +150,7 @@ func (f *Faulty) check(op Op, name string, size int) (keep int, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.mu.calls++
 	if x := f.strike(op); x != nil {
 		return min(x.keep, size), pathError(string(op), name, x.err)
 	}
@@ -151,7 +174,7 @@ func (f *Faulty) strike(op Op) *fault {
 	for i := range f.mu.faults {
 		x := &f.mu.faults[i]
 		switch {
-		case x.op != op || x.times == 0:
+		case x.op != "" && x.op != op || x.times == 0:
 		case x.skip > 0:
 			x.skip--
 		case hit == nil:

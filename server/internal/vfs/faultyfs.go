@@ -1,5 +1,7 @@
 package vfs
 
+import "errors"
+
 // The calls of FS, each after a look at the faults.
 
 func (f *Faulty) Create(name string) (File, error) {
@@ -107,8 +109,14 @@ func (f *faultyFile) Truncate(size int64) error {
 }
 
 func (f *faultyFile) Sync() error {
-	if err := f.fs.before(OpSync, f.name); err != nil || f.fs.lying() {
+	if err := f.fs.before(OpSync, f.name); err != nil {
+		if x, ok := f.inner.(interface{ failSync() }); ok {
+			x.failSync()
+		}
 		return err
+	}
+	if f.fs.lying() {
+		return nil
 	}
 	return f.inner.Sync()
 }
@@ -120,6 +128,9 @@ func (f *faultyFile) Size() (int64, error) {
 	return f.inner.Size()
 }
 
-func (f *faultyFile) Close() error { return f.inner.Close() }
+func (f *faultyFile) Close() error {
+	err := f.fs.before(OpClose, f.name)
+	return errors.Join(err, f.inner.Close())
+}
 
 func (f *faultyFile) dropCache() error { return DropCache(f.inner) }

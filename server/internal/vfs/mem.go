@@ -3,7 +3,7 @@ package vfs
 import (
 	"io/fs"
 	"maps"
-	"math/rand/v2"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +16,20 @@ import (
 // Every file and every directory is an image of what is durable, a list of the changes
 // since, in order, and an image of what a program sees. A sync applies the list. The
 // disk after a crash is the durable images plus whatever choice of the listed changes.
+//
+// A sync of a file that fails, as [Faulty] makes it, does to the file what Linux does: what
+// was not synced counts as written from then on, whether the disk has it or not. Reads go on
+// to show it, later syncs succeed without writing it, and only [DropCache] or a crash shows
+// what the disk has.
 type Mem struct {
 	mu struct {
 		sync.Mutex
 		root *memDir
 		open int
+		// survives says what a failed sync wrote all the same; nil is nothing.
+		survives func(Unsynced) bool
+		// sticky makes DropCache do nothing, as the system is free to.
+		sticky bool
 	}
 }
 
@@ -33,8 +42,9 @@ func NewMem() *Mem {
 
 // node is a *memDir or a *memFile.
 type node interface {
-	// afterCrash is a copy with nothing unsynced; keep chooses among the changes.
-	afterCrash(keep chooser) node
+	// afterCrash is a copy with nothing unsynced. name is the path of the node, and keep
+	// says of everything unsynced in it and below whether it is there.
+	afterCrash(name string, keep func(Unsynced) bool) node
 }
 
 type memDir struct {
@@ -75,22 +85,6 @@ func (d *memDir) sync() {
 	d.changes = nil
 }
 
-// CrashClone returns the disk as it is after a power cut at which nothing was written
-// but what had been synced. The receiver goes on unchanged.
-func (m *Mem) CrashClone() *Mem { return m.crash(keepNone{}) }
-
-// CrashCloneRandom returns one of the disks that a power cut may leave: of the changes
-// that were not synced each may be there or not, and a write also in part, by sectors.
-func (m *Mem) CrashCloneRandom(r *rand.Rand) *Mem { return m.crash(keepRandom{r}) }
-
-func (m *Mem) crash(keep chooser) *Mem {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := &Mem{}
-	c.mu.root = m.mu.root.afterCrash(keep).(*memDir)
-	return c
-}
-
 // OpenFiles is the number of files that are open, for tests that look for leaks.
 func (m *Mem) OpenFiles() int {
 	m.mu.Lock()
@@ -98,18 +92,18 @@ func (m *Mem) OpenFiles() int {
 	return m.mu.open
 }
 
-func (d *memDir) afterCrash(keep chooser) node {
+func (d *memDir) afterCrash(name string, keep func(Unsynced) bool) node {
 	names := maps.Clone(d.durable)
-	for _, c := range d.changes {
-		if keep.change() {
+	for i, c := range d.changes {
+		if keep(Unsynced{Name: name, Kind: UnsyncedName, Change: i}) {
 			c.apply(names)
 		}
 	}
 	c := newMemDir()
 	// In the order of the names, so that a seeded choice can be repeated.
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		child := names[name].afterCrash(keep)
-		c.durable[name], c.now[name] = child, child
+	for _, base := range slices.Sorted(maps.Keys(names)) {
+		child := names[base].afterCrash(path.Join(name, base), keep)
+		c.durable[base], c.now[base] = child, child
 	}
 	return c
 }

@@ -3,7 +3,6 @@ package vfs
 import (
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -55,55 +54,48 @@ func (f *memFile) sync() {
 	f.changes = nil
 }
 
-func (f *memFile) afterCrash(keep chooser) node {
+func (f *memFile) afterCrash(name string, keep func(Unsynced) bool) node {
 	b := slices.Clone(f.durable)
-	for _, c := range f.changes {
-		if !keep.change() {
-			continue
-		}
-		if c.truncate {
-			b = c.apply(b)
-			continue
-		}
-		for _, part := range keep.parts(c) {
-			b = part.apply(b)
-		}
+	for i, c := range f.changes {
+		b = c.applyKept(b, Unsynced{Name: name, Change: i}, keep)
 	}
 	return &memFile{durable: b, now: slices.Clone(b)}
 }
 
-// chooser says which of the changes that were not synced are there after a crash.
-type chooser interface {
-	change() bool
-	parts(write fileChange) []fileChange
+// applyKept applies of a change what keep says is kept; u names the change.
+func (c fileChange) applyKept(b []byte, u Unsynced, keep func(Unsynced) bool) []byte {
+	end := c.off + int64(len(c.data))
+	u.Kind = UnsyncedLength
+	if (c.truncate || end > int64(len(b))) && keep(u) {
+		b = resize(b, end)
+	}
+	for off := c.off; off < end; {
+		next := min((off/sectorBytes+1)*sectorBytes, end)
+		u.Kind, u.Sector = UnsyncedSector, off/sectorBytes
+		if keep(u) {
+			b = fileChange{off: off, data: c.data[off-c.off : next-c.off]}.apply(b)
+		}
+		off = next
+	}
+	return b
 }
 
-type keepNone struct{}
-
-func (keepNone) change() bool                  { return false }
-func (keepNone) parts(fileChange) []fileChange { return nil }
-
-// keepRandom keeps three of four changes, and of every second write only some sectors.
-type keepRandom struct{ r *rand.Rand }
-
-// sectorBytes is what a disk writes as a whole.
-const sectorBytes = 512
-
-func (k keepRandom) change() bool { return k.r.IntN(4) > 0 }
-
-func (k keepRandom) parts(w fileChange) []fileChange {
-	if k.r.IntN(2) == 0 {
-		return []fileChange{w}
-	}
-	var kept []fileChange
-	for off := w.off; off < w.off+int64(len(w.data)); {
-		end := min((off/sectorBytes+1)*sectorBytes, w.off+int64(len(w.data)))
-		if k.r.IntN(2) == 0 {
-			kept = append(kept, fileChange{off: off, data: w.data[off-w.off : end-w.off]})
+// failSync is a sync that failed: some of it may be written, and all of it counts as written.
+func (f *memFile) failSync(name string, keep func(Unsynced) bool) {
+	for i, c := range f.changes {
+		if keep != nil {
+			f.durable = c.applyKept(f.durable, Unsynced{Name: name, Change: i}, keep)
 		}
-		off = end
 	}
-	return kept
+	f.changes = nil
+}
+
+// dropCache forgets what is seen but neither durable nor still to be written.
+func (f *memFile) dropCache() {
+	f.now = slices.Clone(f.durable)
+	for _, c := range f.changes {
+		f.now = c.apply(f.now)
+	}
 }
 
 // memHandle is one opening of a file.
@@ -164,6 +156,20 @@ func (h *memHandle) Truncate(size int64) error {
 }
 
 func (h *memHandle) Sync() error { return h.use("sync", h.file.sync) }
+
+func (h *memHandle) failSync() {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	h.file.failSync(h.name, h.m.mu.survives)
+}
+
+func (h *memHandle) dropCache() error {
+	return h.use("drop the cache", func() {
+		if !h.m.mu.sticky {
+			h.file.dropCache()
+		}
+	})
+}
 
 func (h *memHandle) Size() (int64, error) {
 	var size int64

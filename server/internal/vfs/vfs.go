@@ -46,7 +46,7 @@ type File interface {
 // DropCache asks the system to forget what it holds of f in memory, so that the next
 // read shows what the disk has. After a failed sync the two may differ: the system takes
 // pages that it could not write for clean. Pages that are not written yet stay; sync
-// first. A file that cannot do it, and one that lives in memory, does nothing.
+// first. The system may not do it, and a file that cannot does nothing.
 func DropCache(f File) error {
 	if d, ok := f.(interface{ dropCache() error }); ok {
 		return d.dropCache()

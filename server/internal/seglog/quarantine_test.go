@@ -131,6 +131,11 @@ func TestRecoverQuarantines(t *testing.T) {
 			later(t, s)
 			edit(t, s.mem, segName(0), func(b []byte) []byte { clear(b[:s.sizes[1]]); return b })
 		}, 0, 2},
+		{"the beginning of an older batch that was longer is in its place", one, func(t *testing.T, s *stored) {
+			later(t, s)
+			older := newMaker().batch(t, 1, 700).Bytes()
+			edit(t, s.mem, segName(0), func(b []byte) []byte { copy(b[s.sizes[1]:], older[:200]); return b })
+		}, 2, 4},
 		{"its index says that it was synced", one, func(t *testing.T, s *stored) {
 			cleanClose(t, s)
 			edit(t, s.mem, segName(0), func(b []byte) []byte { b[s.sizes[3]+100] ^= 1; return b })

@@ -45,7 +45,11 @@ func newSender(tb testing.TB, c *sdk.Client, topic, name string, set func(*sdk.P
 }
 
 // send gives the next record, with text behind what the check needs.
-func (s *sender) send(text string) {
+func (s *sender) send(text string) { s.sendThen(text, func() {}) }
+
+// sendThen is send that calls decided when the record has its outcome. A record that is
+// not even accepted has that for its outcome, and is returned as an error as well.
+func (s *sender) sendThen(text string, decided func()) error {
 	n := s.sent
 	s.sent++
 	r := sdk.Record{
@@ -57,10 +61,15 @@ func (s *sender) send(text string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *patience)
 	defer cancel()
-	err := s.producer.SendAsync(ctx, r, func(ack sdk.Ack, err error) { s.note(n, outcome{ack, err}) })
+	err := s.producer.SendAsync(ctx, r, func(ack sdk.Ack, err error) {
+		s.note(n, outcome{ack, err})
+		decided()
+	})
 	if err != nil {
 		s.note(n, outcome{err: err})
+		decided()
 	}
+	return err
 }
 
 func (s *sender) note(n int, o outcome) {

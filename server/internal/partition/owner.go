@@ -114,7 +114,22 @@ func (p *Partition) verdict(pr *Produce, id producerstate.Identity, f producerst
 	if planted.DedupOff {
 		return producerstate.Verdict{Kind: producerstate.Accept}
 	}
-	return producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(id.PID, f))
+	return p.asReadable(producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(id.PID, f)))
+}
+
+// asReadable takes back that a batch is stored where the log has lost it since: the lane
+// remembers it, but nobody can read it.
+func (p *Partition) asReadable(v producerstate.Verdict) producerstate.Verdict {
+	if v.Offset < 0 || !p.log.Unreadable(v.Offset) {
+		return v
+	}
+	switch v.Kind {
+	case producerstate.Duplicate:
+		return producerstate.Verdict{Kind: producerstate.Damaged, Row: v.Row, Offset: v.Offset}
+	case producerstate.Fenced:
+		v.Fate, v.Offset = producerstate.FateUnknown, producerstate.UnknownOffset
+	}
+	return v
 }
 
 // evidence is what there is to know besides the lane. Every lane is in memory, as none

@@ -158,6 +158,11 @@ func Open(cfg Config) (*Partition, error) {
 	if cfg.SnapshotBytes <= 0 {
 		cfg.SnapshotBytes = defaultSnapshotBytes
 	}
+	newest, err := newestSnapshot(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
+	}
+	cfg.Log.Durable = newest.end
 	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
@@ -170,7 +175,7 @@ func Open(cfg Config) (*Partition, error) {
 	if recovery.Cut != nil {
 		cfg.Logger.Warn("log tail was cut", "topic", cfg.Topic, "partition", cfg.Number, "cut", recovery.Cut)
 	}
-	if err := p.recover(recovery); err != nil {
+	if err := p.recover(recovery, newest); err != nil {
 		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), log.Close())
 	}
 	p.helpers.Add(1)
@@ -179,11 +184,11 @@ func Open(cfg Config) (*Partition, error) {
 	return p, nil
 }
 
-func (p *Partition) recover(r seglog.Recovery) error {
+func (p *Partition) recover(r seglog.Recovery, newest checkpoint) error {
 	for _, d := range r.Damage {
 		p.damaged(d)
 	}
-	state, lost, err := recoverState(p.cfg, p.log)
+	state, lost, err := recoverState(p.cfg, p.log, newest)
 	if err != nil {
 		return err
 	}

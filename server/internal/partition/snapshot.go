@@ -19,8 +19,6 @@ import (
 const (
 	// defaultSnapshotBytes is well under a second of reading.
 	defaultSnapshotBytes = 64 << 20
-	// snapshotsKept is how many are kept, in case the newest does not verify.
-	snapshotsKept = 2
 
 	snapshotPrefix = "producers-"
 	snapshotSuffix = ".snap"
@@ -38,12 +36,44 @@ func snapshotName(end batchfmt.Offset) string {
 	return fmt.Sprintf("%s%020d%s", snapshotPrefix, end, snapshotSuffix)
 }
 
-// recoverState rebuilds the producer state: the newest snapshot that verifies and does
-// not reach beyond the log, and the batches behind it. What stood in a damaged part of
-// the log that no snapshot covers is not known, and the state says so from then on; lost
-// reports whether there was any.
-func recoverState(cfg Config, log *seglog.Log) (state *producerstate.State, lost bool, err error) {
-	state, from, err := loadSnapshot(cfg, log)
+// checkpoint is what the newest snapshot that verifies holds.
+type checkpoint struct {
+	state *producerstate.State // nil if there is none
+	end   batchfmt.Offset      // all below it was durable when the snapshot was written
+}
+
+// newestSnapshot reads the newest snapshot that verifies. It comes before the log is
+// opened, because its end says how far the log was durable once.
+func newestSnapshot(cfg Config) (checkpoint, error) {
+	names, err := snapshots(cfg.FS, cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return checkpoint{}, nil
+	}
+	if err != nil {
+		return checkpoint{}, err
+	}
+	for _, name := range slices.Backward(names) {
+		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name))
+		if err == nil {
+			return checkpoint{state: state, end: end}, nil
+		}
+		cfg.discarded(name, err)
+	}
+	return checkpoint{}, nil
+}
+
+func (cfg Config) discarded(name string, why error) {
+	cfg.Logger.Warn("producer snapshot discarded", "topic", cfg.Topic, "partition", cfg.Number, "file", name, "reason", why)
+}
+
+// recoverState rebuilds the producer state: the newest snapshot that verifies, and the
+// batches behind it. What stood in a damaged part of the log that no snapshot covers is
+// not known, and the state says so from then on; lost reports whether there was any.
+func recoverState(cfg Config, log *seglog.Log, newest checkpoint) (state *producerstate.State, lost bool, err error) {
+	if err := removeLeftovers(cfg.FS, cfg.Dir); err != nil {
+		return nil, false, err
+	}
+	state, from, err := beginning(cfg, log, newest)
 	if err != nil {
 		return nil, false, err
 	}
@@ -59,7 +89,7 @@ func recoverState(cfg Config, log *seglog.Log) (state *producerstate.State, lost
 		return nil, false, fmt.Errorf("rebuild producer state: %w", err)
 	}
 	if len(holes) > 0 {
-		if err := forgetHoles(cfg, state, holes); err != nil {
+		if err := forgetHoles(cfg, state, holes, from); err != nil {
 			return nil, false, err
 		}
 	}
@@ -67,52 +97,44 @@ func recoverState(cfg Config, log *seglog.Log) (state *producerstate.State, lost
 	return state, len(holes) > 0, nil
 }
 
-// forgetHoles says to the state what it cannot know, when it has seen all the rest.
-func forgetHoles(cfg Config, state *producerstate.State, holes []seglog.DamagedRange) error {
-	last, err := cfg.LastProducerID()
-	if err != nil {
-		return err
-	}
-	state.Forget(last)
+// forgetHoles says to the state what it cannot know, when it has seen all the rest; from is
+// where the replay began.
+func forgetHoles(cfg Config, state *producerstate.State, holes []seglog.DamagedRange, from batchfmt.Offset) error {
 	for _, d := range holes {
-		// A range without records may have held a fence of the lanes before it.
+		if d.Next > from { // else the snapshot knows every lane that was in there
+			last, err := cfg.LastProducerID()
+			if err != nil {
+				return err
+			}
+			state.Forget(last)
+		}
+		// A range without records, or the end of one that the snapshot knows, may have
+		// held a fence of the lanes before it.
 		state.Lost(d.From, max(d.Next, d.From+1))
 	}
 	return nil
 }
 
-func loadSnapshot(cfg Config, log *seglog.Log) (*producerstate.State, batchfmt.Offset, error) {
-	names, err := snapshots(cfg.FS, cfg.Dir)
-	if err != nil {
-		return nil, 0, err
+// beginning is the state from which the replay goes on, and the offset from which.
+func beginning(cfg Config, log *seglog.Log, newest checkpoint) (*producerstate.State, batchfmt.Offset, error) {
+	start, end := log.Start(), log.End()
+	if newest.state != nil && start <= newest.end && newest.end <= end {
+		return newest.state, newest.end, nil
 	}
-	if err := removeLeftovers(cfg.FS, cfg.Dir); err != nil {
-		return nil, 0, err
-	}
-	for _, name := range slices.Backward(names) {
-		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name))
-		switch {
-		case err != nil:
-		case end > log.End():
-			err = fmt.Errorf("it reaches to offset %d, the log ends at %d", end, log.End())
-		case end < log.Start():
-			err = fmt.Errorf("it ends at offset %d, the log starts at %d", end, log.Start())
-		default:
-			return state, end, nil
-		}
-		cfg.Logger.Warn("producer snapshot discarded", "topic", cfg.Topic, "partition", cfg.Number, "file", name, "reason", err)
+	if newest.state != nil {
+		cfg.discarded(snapshotName(newest.end), fmt.Errorf("it ends at offset %d, the log is [%d,%d)", newest.end, start, end))
 	}
 	state := producerstate.New(cfg.Producers)
-	if log.Start() > 0 {
+	if start > 0 {
 		last, err := cfg.LastProducerID()
 		if err != nil {
 			return nil, 0, err
 		}
 		state.Forget(last)
 		cfg.Logger.Error("the partition has lost the history of its producers",
-			"topic", cfg.Topic, "partition", cfg.Number, "log_start", log.Start())
+			"topic", cfg.Topic, "partition", cfg.Number, "log_start", start)
 	}
-	return state, log.Start(), nil
+	return state, start, nil
 }
 
 // removeLeftovers removes snapshots that a crash has left half written.
@@ -207,6 +229,8 @@ func (p *Partition) writeSnapshot(s *pendingSnapshot) {
 	}
 }
 
+// storeSnapshot writes a snapshot by way of a temporary file, which is synced and read
+// back past the system's memory before it gets its name.
 func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 	name := filepath.Join(dir, snapshotName(s.end))
 	temp := name + tempSuffix
@@ -221,7 +245,13 @@ func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err == nil {
+		err = vfs.DropCache(f)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		_, _, err = readSnapshot(fsys, temp)
+	}
+	if err != nil {
 		return errors.Join(err, fsys.Remove(temp))
 	}
 	if err := fsys.Rename(temp, name); err != nil {
@@ -230,15 +260,27 @@ func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 	if err := fsys.SyncDir(dir); err != nil {
 		return err
 	}
+	return removeOldSnapshots(fsys, dir)
+}
+
+// removeOldSnapshots keeps the newest snapshot and the newest other one that verifies, in
+// case the first does not any more when it is needed.
+func removeOldSnapshots(fsys vfs.FS, dir string) error {
 	names, err := snapshots(fsys, dir)
-	if err != nil {
+	if err != nil || len(names) < 2 {
 		return err
 	}
-	for len(names) > snapshotsKept {
-		if err := fsys.Remove(filepath.Join(dir, names[0])); err != nil {
+	spare := len(names) - 2
+	for spare > 0 {
+		if _, _, err := readSnapshot(fsys, filepath.Join(dir, names[spare])); err == nil {
+			break
+		}
+		spare--
+	}
+	for _, name := range names[:spare] {
+		if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
-		names = names[1:]
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ type Lane struct {
 	confirmed batchfmt.Seq // up to here every outcome was given to the application
 	group     uint64       // the group that saved the lane last, see State.touch
 	open      bool         // the newest opening has a stream
+	used      uint32       // when it was used last, by State.Tick; seconds
 }
 
 // history is the part of a lane that follows from the log's bytes alone. It is

@@ -19,7 +19,8 @@ import (
 //	16  4  flags        zero
 //	20  4  lane count
 //	24  8  forgotten    the highest producer id that may have been lost; 0 for none
-//	32  .  lanes, by rising producer id
+//	32  8  lost         the log below it has a part of which nothing is known; 0 for none
+//	40  .  lanes, by rising producer id
 //	 .  8  check        XXH64 over everything before
 //
 // One lane:
@@ -43,7 +44,8 @@ const (
 	snapOffFlags   = 16
 	snapOffCount   = 20
 	snapOffForgot  = 24
-	snapHeaderSize = 32
+	snapOffLost    = 32
+	snapHeaderSize = 40
 	snapCheckSize  = 8
 
 	laneOffFloor     = 8
@@ -102,6 +104,7 @@ func AppendSnapshot(dst []byte, s *State, end batchfmt.Offset) []byte {
 	le.PutUint64(b[snapOffEnd:], uint64(end))
 	le.PutUint32(b[snapOffCount:], count)
 	le.PutUint64(b[snapOffForgot:], uint64(s.forgotten))
+	le.PutUint64(b[snapOffLost:], uint64(s.lost))
 	return le.AppendUint64(dst, xxhash.Sum64(b))
 }
 
@@ -138,6 +141,8 @@ func ParseSnapshot(b []byte) (*State, batchfmt.Offset, error) {
 	switch {
 	case p.end < 0:
 		return nil, 0, snapError("end", snapOffEnd, "%d is negative", p.end)
+	case int64(le.Uint64(b[snapOffLost:])) < 0:
+		return nil, 0, snapError("lost", snapOffLost, "%d is negative", int64(le.Uint64(b[snapOffLost:])))
 	case flags != 0:
 		return nil, 0, snapError("flags", snapOffFlags, "%#x has unknown bits", flags)
 	case int64(count)*laneFixedSize > int64(len(p.b)-p.at):
@@ -146,6 +151,7 @@ func ParseSnapshot(b []byte) (*State, batchfmt.Offset, error) {
 	s := New(Limits{})
 	s.lanes = make(map[batchfmt.ProducerID]*Lane, count)
 	s.forgotten = batchfmt.ProducerID(le.Uint64(b[snapOffForgot:]))
+	s.lost = batchfmt.Offset(le.Uint64(b[snapOffLost:]))
 	for range count {
 		pid, l, err := p.lane()
 		if err != nil {

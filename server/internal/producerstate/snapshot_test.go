@@ -17,10 +17,11 @@ import (
 
 // goldenSnapshot is a snapshot of version 1. It must be read for ever.
 const goldenSnapshot = "" +
-	"515053 01 cb000000" + // magic, version, size 203
+	"515053 01 d3000000" + // magic, version, size 211
 	"e803000000000000" + // end 1000
 	"00000000 02000000" + // no flags, two lanes
 	"4d00000000000000" + // ids up to 77 may have been lost
+	"6e00000000000000" + // a part of the log below 110 was lost
 	// producer 7
 	"0700000000000000 0000000000000000 1300000000000000" + // id, floor 0, last 19
 	"7700000000000000 0400000000000000" + // last offset 119, confirmed 4

@@ -43,8 +43,10 @@ type State struct {
 	limits    Limits
 	lanes     map[batchfmt.ProducerID]*Lane
 	forgotten batchfmt.ProducerID // no id at or below it is new, see Forget
+	lost      batchfmt.Offset     // something below it was lost, see Lost
 
 	openings uint64 // the last opening number given, over all lanes
+	uptime   uint32 // of the process, see Tick; seconds
 
 	group    uint64 // number of the group, never 0
 	grouping bool
@@ -117,8 +119,10 @@ func (s *State) MayHaveForgotten(pid batchfmt.ProducerID) bool {
 // that the state was rebuilt without it. A lane that goes on behind the hole tells by its
 // sequences what it had in there. Any other lane may have ended in there: what follows
 // its last sequence is unknown from now on, until a higher epoch begins anew. The caller
-// says by Forget what lanes may have been in the hole alone.
+// says by Forget what lanes may have been in the hole alone. Lanes that were not in memory
+// are judged when they come back.
 func (s *State) Lost(from, next batchfmt.Offset) {
+	s.lost = max(s.lost, next)
 	for pid, l := range s.lanes {
 		if l.known && l.lastOffset < next && from < next {
 			s.touch(pid).marks |= markSuspect
@@ -165,7 +169,7 @@ func (s *State) Opened(pid batchfmt.ProducerID) uint64 {
 	}
 	l := s.lane(pid)
 	s.openings++
-	l.opening, l.open = s.openings, true
+	l.opening, l.open, l.used = s.openings, true, s.uptime
 	return l.opening
 }
 
@@ -177,7 +181,7 @@ func (s *State) Released(pid batchfmt.ProducerID, opening uint64) {
 	if l == nil || l.opening != opening {
 		return
 	}
-	l.open = false
+	l.open, l.used = false, s.uptime
 	s.dropEmpty(pid, l)
 }
 
@@ -220,6 +224,7 @@ func (s *State) endGroup() {
 // the first time that a group comes by.
 func (s *State) touch(pid batchfmt.ProducerID) *history {
 	l := s.lane(pid)
+	l.used = s.uptime
 	if s.grouping && l.group != s.group {
 		s.undo = append(s.undo, undoRecord{pid: pid, lane: l, before: l.history})
 		l.group = s.group
@@ -231,7 +236,7 @@ func (s *State) touch(pid batchfmt.ProducerID) *history {
 func (s *State) lane(pid batchfmt.ProducerID) *Lane {
 	l := s.lanes[pid]
 	if l == nil {
-		l = &Lane{confirmed: NoSequence}
+		l = &Lane{confirmed: NoSequence, used: s.uptime}
 		s.lanes[pid] = l
 	}
 	return l
@@ -248,7 +253,7 @@ func (s *State) dropEmpty(pid batchfmt.ProducerID, l *Lane) {
 // confirmations and lanes that were only opened do not count: they do not come from
 // the log.
 func Equal(a, b *State) bool {
-	return a.forgotten == b.forgotten && a.covers(b) && b.covers(a)
+	return a.forgotten == b.forgotten && a.lost == b.lost && a.covers(b) && b.covers(a)
 }
 
 // covers reports whether every known lane of b is the same in s.

@@ -99,6 +99,13 @@ func (l *Log) Damaged() []DamagedRange {
 	return all
 }
 
+// Unreadable reports whether the record at an offset is known to be damaged.
+func (l *Log) Unreadable(offset Offset) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return covering(l.mu.segs[l.find(offset)].holes, offset) != nil
+}
+
 // discover makes a hole of a bad place that somebody has come to: from there to the next
 // batch that is good, or to the end of the segment. Files are not changed. at is where the
 // batch should begin, why what is wrong with it, and entries are those of an index that

@@ -4,9 +4,44 @@ package planted
 
 // The bugs, none of which is there.
 const (
-	DedupOff   = false
-	EarlyState = false
-	EarlyAck   = false
+	SameTopicID    = false
+	LeftDeletes    = false
+	EpochWraps     = false
+	IDsAgain       = false
+	NamesUnchecked = false
+
+	DedupOff          = false
+	EarlyState        = false
+	EarlyAck          = false
+	LimitsFirst       = false
+	ClockExpiry       = false
+	LostIsStored      = false
+	NoReplay          = false
+	EarlyDuplicate    = false
+	EarlyConflict     = false
+	EarlySnapshot     = false
+	CheckpointIgnored = false
+	EvictWithoutRow   = false
+	ForgottenIsNew    = false
+	SnapshotBeyondEnd = false
+	UnreadAsNew       = false
+	FenceNotAwaited   = false
+
+	GapAccepted       = false
+	ConflictTaken     = false
+	WindowOnly        = false
+	WindowOffByOne    = false
+	RightsOff         = false
+	WitnessOff        = false
+	SlotLeak          = false
+	UncheckedSnapshot = false
+	LostWindow        = false
+	FenceIgnored      = false
+	ResolveGuesses    = false
+	ClosedStay        = false
+
+	ForgottenNotRemembered = false
+	MergeRemovesFirst      = false
 
 	CutDespiteDurable = false
 	TrustUnsyncedTail = false
@@ -17,4 +52,8 @@ const (
 	SkipBodyCheck     = false
 	UncheckedRead     = false
 	ReuseOffsets      = false
+	RewriteNothing    = false
+
+	EarlyData        = false
+	RecordsUnchecked = false
 )

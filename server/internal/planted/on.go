@@ -6,9 +6,44 @@ import "os"
 
 // The bugs, of which the environment switches one on.
 var (
-	DedupOff   = os.Getenv(EnvBug) == NameDedupOff
-	EarlyState = os.Getenv(EnvBug) == NameEarlyState
-	EarlyAck   = os.Getenv(EnvBug) == NameEarlyAck
+	SameTopicID    = os.Getenv(EnvBug) == NameSameTopicID
+	LeftDeletes    = os.Getenv(EnvBug) == NameLeftDeletes
+	EpochWraps     = os.Getenv(EnvBug) == NameEpochWraps
+	IDsAgain       = os.Getenv(EnvBug) == NameIDsAgain
+	NamesUnchecked = os.Getenv(EnvBug) == NameNamesUnchecked
+
+	DedupOff          = os.Getenv(EnvBug) == NameDedupOff
+	EarlyState        = os.Getenv(EnvBug) == NameEarlyState
+	EarlyAck          = os.Getenv(EnvBug) == NameEarlyAck
+	LimitsFirst       = os.Getenv(EnvBug) == NameLimitsFirst
+	ClockExpiry       = os.Getenv(EnvBug) == NameClockExpiry
+	LostIsStored      = os.Getenv(EnvBug) == NameLostIsStored
+	NoReplay          = os.Getenv(EnvBug) == NameNoReplay
+	EarlyDuplicate    = os.Getenv(EnvBug) == NameEarlyDuplicate
+	EarlyConflict     = os.Getenv(EnvBug) == NameEarlyConflict
+	EarlySnapshot     = os.Getenv(EnvBug) == NameEarlySnapshot
+	CheckpointIgnored = os.Getenv(EnvBug) == NameCheckpointIgnored
+	EvictWithoutRow   = os.Getenv(EnvBug) == NameEvictWithoutRow
+	ForgottenIsNew    = os.Getenv(EnvBug) == NameForgottenIsNew
+	SnapshotBeyondEnd = os.Getenv(EnvBug) == NameSnapshotBeyondEnd
+	UnreadAsNew       = os.Getenv(EnvBug) == NameUnreadAsNew
+	FenceNotAwaited   = os.Getenv(EnvBug) == NameFenceNotAwaited
+
+	GapAccepted       = os.Getenv(EnvBug) == NameGapAccepted
+	ConflictTaken     = os.Getenv(EnvBug) == NameConflictTaken
+	WindowOnly        = os.Getenv(EnvBug) == NameWindowOnly
+	WindowOffByOne    = os.Getenv(EnvBug) == NameWindowOffByOne
+	RightsOff         = os.Getenv(EnvBug) == NameRightsOff
+	WitnessOff        = os.Getenv(EnvBug) == NameWitnessOff
+	SlotLeak          = os.Getenv(EnvBug) == NameSlotLeak
+	UncheckedSnapshot = os.Getenv(EnvBug) == NameUncheckedSnapshot
+	LostWindow        = os.Getenv(EnvBug) == NameLostWindow
+	FenceIgnored      = os.Getenv(EnvBug) == NameFenceIgnored
+	ResolveGuesses    = os.Getenv(EnvBug) == NameResolveGuesses
+	ClosedStay        = os.Getenv(EnvBug) == NameClosedStay
+
+	ForgottenNotRemembered = os.Getenv(EnvBug) == NameForgottenNotRemembered
+	MergeRemovesFirst      = os.Getenv(EnvBug) == NameMergeRemovesFirst
 
 	CutDespiteDurable = os.Getenv(EnvBug) == NameCutDespiteDurable
 	TrustUnsyncedTail = os.Getenv(EnvBug) == NameTrustUnsyncedTail
@@ -19,4 +54,8 @@ var (
 	SkipBodyCheck     = os.Getenv(EnvBug) == NameSkipBodyCheck
 	UncheckedRead     = os.Getenv(EnvBug) == NameUncheckedRead
 	ReuseOffsets      = os.Getenv(EnvBug) == NameReuseOffsets
+	RewriteNothing    = os.Getenv(EnvBug) == NameRewriteNothing
+
+	EarlyData        = os.Getenv(EnvBug) == NameEarlyData
+	RecordsUnchecked = os.Getenv(EnvBug) == NameRecordsUnchecked
 )

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"math"
+	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -45,7 +46,8 @@ type Faulty struct {
 // fault makes calls of one kind, or of all, fail: the first skip are let through, then
 // times fail.
 type fault struct {
-	op          Op // empty: any
+	op          Op     // empty: any
+	under       string // directory; empty: any
 	skip, times int
 	keep        int // bytes of a write that are written nevertheless
 	err         error
@@ -67,6 +69,11 @@ func (f *Faulty) Fail(op Op, skip, times int, err error) {
 // FailCall lets skip calls of all kinds through and makes the times calls after them fail
 // with err. math.MaxInt is from then on. A close that fails has closed the file.
 func (f *Faulty) FailCall(skip, times int, err error) { f.Fail("", skip, times, err) }
+
+// FailUnder makes all calls for names in a directory, and for itself, fail with err.
+func (f *Faulty) FailUnder(dir string, err error) {
+	f.add(fault{under: filepath.Clean(dir), times: math.MaxInt, err: err})
+}
 
 // Calls is the number of calls so far, failed ones included.
 func (f *Faulty) Calls() int {
@@ -151,7 +158,7 @@ func (f *Faulty) check(op Op, name string, size int) (keep int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.calls++
-	if x := f.strike(op); x != nil {
+	if x := f.strike(op, name); x != nil {
 		return min(x.keep, size), pathError(string(op), name, x.err)
 	}
 	if op != OpWrite {
@@ -169,12 +176,13 @@ func (f *Faulty) check(op Op, name string, size int) (keep int, err error) {
 }
 
 // strike counts a call for every fault of its kind and returns the first that strikes.
-func (f *Faulty) strike(op Op) *fault {
+func (f *Faulty) strike(op Op, name string) *fault {
 	var hit *fault
 	for i := range f.mu.faults {
 		x := &f.mu.faults[i]
 		switch {
 		case x.op != "" && x.op != op || x.times == 0:
+		case x.under != "" && filepath.Clean(name) != x.under && filepath.Dir(name) != x.under:
 		case x.skip > 0:
 			x.skip--
 		case hit == nil:

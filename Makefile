@@ -1,5 +1,5 @@
 # The commands of a contributor's day. CI runs .ci/run and nothing else.
-.PHONY: test race fuzz bench ci
+.PHONY: test race fuzz bench campaign ci
 
 test:
 	go test ./...
@@ -15,6 +15,12 @@ fuzz:
 # The product against the bare ceiling, in one run.
 bench:
 	go test -run '^$$' -bench . -benchmem ./compat/ceiling
+
+# Crash states, torn writes, kills and full disks, with new seeds in each round, until
+# SECONDS are over or something is found. LEDGER is the file that says what was tried.
+campaign: SECONDS = 3600
+campaign:
+	compat/proof/campaign.sh $(SECONDS) $(LEDGER)
 
 ci:
 	.ci/run

@@ -10,9 +10,10 @@ import (
 // goroutine starts with the first callback and ends when its sender ended and the queue
 // is empty; the producer waits for it in Close.
 type callbacks struct {
-	wake chan struct{}
-	done chan struct{} // closed when the goroutine ended
-	mu   struct {
+	after <-chan struct{} // closed when those of the partition's sender before have been called; nil for none
+	wake  chan struct{}
+	done  chan struct{} // closed when the goroutine ended
+	mu    struct {
 		sync.Mutex
 		queue   []*outcome
 		running bool // the goroutine was started
@@ -34,6 +35,7 @@ func (o *outcome) of(i int) (Ack, error) {
 	case o.unknown != nil:
 		unknown := *o.unknown
 		unknown.Sequence += int64(i)
+		unknown.Record += i
 		return Ack{}, &unknown
 	case o.err != nil:
 		return Ack{}, o.err
@@ -46,8 +48,8 @@ func (o *outcome) of(i int) (Ack, error) {
 	return ack, nil
 }
 
-func newCallbacks() *callbacks {
-	return &callbacks{wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newCallbacks(after <-chan struct{}) *callbacks {
+	return &callbacks{after: after, wake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // put queues an outcome behind the others. It reports false, and takes nothing, when the
@@ -81,6 +83,9 @@ func (c *callbacks) finish() {
 
 func (c *callbacks) run(s *sender) {
 	defer close(c.done)
+	if c.after != nil {
+		<-c.after
+	}
 	for range c.wake {
 		c.mu.Lock()
 		queue, last := c.mu.queue, c.mu.last

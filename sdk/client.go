@@ -30,6 +30,7 @@ type Client struct {
 	transport *transport.Manager
 	logger    *slog.Logger
 	events    *events
+	settler   *settler
 
 	mu struct {
 		sync.Mutex
@@ -75,11 +76,13 @@ func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) 
 	}
 	c := &Client{logger: o.logger, events: newEvents(o.onEvent), ended: make(chan struct{})}
 	c.mu.open = make(map[closer]struct{})
+	c.settler = newSettler(c)
 	c.transport, err = transport.New(ctx, transport.Config{
 		Targets: targets, Trust: o.trust, Name: o.name, Version: sdkVersion,
 		Logger: o.logger, Observer: c.observer(),
 	})
 	if err != nil {
+		c.settler.close()
 		c.events.close(ctx)
 		return nil, dialError(hostList(targets), err)
 	}
@@ -193,6 +196,7 @@ func (c *Client) closeAll(ctx context.Context, inCallback bool) error {
 		wg.Go(func() { errs[i] = x.closeWith(ctx, inCallback) })
 	}
 	wg.Wait()
+	c.settler.close()
 	c.transport.Close()
 	c.events.close(ctx)
 	return errors.Join(errs...)

@@ -24,12 +24,45 @@
 //   - a [Producer] sends to one topic. Each record ends in exactly one of three: stored,
 //     with an [Ack]; certainly not stored, with an error such as *[NotStored]; or
 //     *[OutcomeUnknown]. What is sent again is never stored twice.
+//   - a [Token] names a batch whose outcome is unknown; [Client.Resolve] finds it out.
 //   - a [Consumer] reads a topic from a [Start]; its loop is [Consumer.Records].
 //   - a [ServerError] is a refusal of the server, a [DialError] a connection that did not
 //     come about.
 //
 // One rule for contexts: ctx bounds the wait for room in the buffer; once accepted, a
 // record lives until its outcome or the delivery timeout.
+//
+// # When an outcome is unknown
+//
+// A record that was handed to the network and has no answer may be stored or not. As long
+// as there is time, its producer sends it again, which is safe. Three things end that: the
+// delivery timeout, [Producer.Close], and the context of a [Producer.Send]. The first two
+// ask the server for a final word before they give up, and mostly get one: the record ends
+// as stored or as not stored. Only when the server cannot be reached, or cannot answer in
+// time, they end it as *[OutcomeUnknown]. A Send whose context ends returns at once, and
+// so with *[OutcomeUnknown] in any case. An outcome is unknown too when the server says
+// that it lost something, see [Producer.ContinueAfterLoss].
+//
+// From then on the batch is not sent again. If no answer to it is on its way any more, the
+// client settles it by itself as soon as the server can be reached, and until then its
+// producer sends nothing to that partition, for the sake of the order. The result is told
+// by an [EventSettled]. An application that wants to know without waiting for the event,
+// or from another process, has the token:
+//
+//	var unknown *sdk.OutcomeUnknown
+//	if errors.As(err, &unknown) {
+//		store(unknown.Token().String()) // it holds a secret
+//	}
+//
+// [Client.Resolve] looks what became of the batch and changes nothing. "Not stored yet" is
+// then no final answer, since a copy may be waiting somewhere in the network. With [Settle]
+// it is: the server writes a fence, which no copy passes. For that, everything that the
+// producer has under way to that partition is refused as well; a living producer raises its
+// epoch when it meets the fence, seals anew what is proved not to be stored, in the same
+// order, and goes on. It costs three or four round trips and two small writes on disk, and
+// is nothing to do in a loop.
+//
+// # Settings
 //
 // All settings, their defaults and their bounds:
 //
@@ -47,6 +80,7 @@
 //	  BatchBytes             64 KiB        1 byte to 16 MiB, at most what the topic takes
 //	  Linger                 0             0 to 1 min, below DeliveryTimeout
 //	  DeliveryTimeout        2 min         10 ms to 7 days
+//	  (to settle after it)   1/4 of it     50 ms to 5 s, fixed
 //	  Partition              by the key    a partition of the topic; not with Partitioner
 //	  Partitioner            by the key    see PartitionForKey; no key: one per batch
 //	  (in flight)            5 batches a partition, fixed

@@ -141,14 +141,29 @@ func serverError(op, topic string, err error) error {
 
 // An OutcomeUnknown ends a record of which nobody can say whether it is stored: it was
 // handed to the network, and no answer settled what became of it. It is neither success
-// nor failure. Sending the record again may store it twice.
+// nor failure. Sending the record again may store it twice. [Client.Resolve] finds out by
+// the token; by itself the client does so too, as soon as it can, and tells the result by
+// [EventSettled].
 type OutcomeUnknown struct {
 	Topic      string
 	Partition  int
 	ProducerID uint64
 	Epoch      uint32
 	Sequence   int64 // -1 when the record had no sequence yet
+	Record     int   // the place of the record in its batch, from 0; see [Resolution.OffsetOf]
 	Cause      error
+
+	token *Token // shared by all records of the batch; nil when there is none
+}
+
+// Token names the batch of the record; all records of a batch have the same. It is zero
+// when the record was in no batch yet, as Sequence is -1: then it was not handed to the
+// network before the Send that gave it up returned, and only its producer can say more.
+func (e *OutcomeUnknown) Token() Token {
+	if e.token == nil {
+		return Token{}
+	}
+	return *e.token
 }
 
 func (e *OutcomeUnknown) Error() string {

@@ -17,6 +17,7 @@ const (
 	EventThrottled                         // the server asked a producer to wait: Topic, Partition, Err
 	EventDrained                           // the server is about to go; work moves elsewhere
 	EventDropped                           // events were lost, since OnEvent was too slow: Attempt of them
+	EventSettled                           // what was told to be unknown is not any more: Topic, Partition, Token, Resolution
 )
 
 func (k EventKind) String() string {
@@ -33,6 +34,8 @@ func (k EventKind) String() string {
 		return "drained"
 	case EventDropped:
 		return "dropped"
+	case EventSettled:
+		return "settled"
 	}
 	return "unknown"
 }
@@ -48,6 +51,12 @@ type Event struct {
 	Topic     string
 	Partition int
 	Err       error
+	// Token and Resolution of EventSettled: the batch that an [OutcomeUnknown] was about,
+	// and what became of it; [ResolveUnknowable] when nobody will ever know. It comes once
+	// for each such batch, unless the client is closed before, or more than 4,096 batches of
+	// partitions that are over wait for it. It may overtake the Send that returns the error.
+	Token      Token
+	Resolution Resolution
 }
 
 // maxEvents bounds what waits for a slow OnEvent.

@@ -114,6 +114,34 @@ func ExampleProducer_SendAsync() {
 	// plums at 2
 }
 
+// ExampleClient_Resolve finds out what became of a record that nobody answered for, at
+// once or in another process: the token is all that it takes.
+func ExampleClient_Resolve() {
+	ctx := context.Background()
+	client, err := sdk.Dial(ctx, "quoin://localhost:7733")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+
+	token, err := sdk.ParseToken(os.Getenv("TOKEN")) // what OutcomeUnknown.Token().String() gave
+	if err != nil {
+		log.Fatal(err)
+	}
+	found, err := client.Resolve(ctx, token, sdk.Settle())
+	if err != nil {
+		log.Fatal(err) // there is no answer; try again later
+	}
+	switch found.Outcome {
+	case sdk.ResolveStored:
+		fmt.Println("stored at offset", found.Offset)
+	case sdk.ResolveNotStored:
+		fmt.Println("not stored, for good: it may be sent again")
+	default:
+		fmt.Println(found.Outcome, found.Reason)
+	}
+}
+
 func ExampleConsumer_Records() {
 	url, stop := exampleServer()
 	defer stop()

@@ -308,7 +308,8 @@ func TestWhatAPartitionWaitsForIsSaid(t *testing.T) {
 }
 
 // TestOutcomesComeInOrderAndInTime: what was sent ends before what never was, and neither
-// a server that does not read nor one that does not answer delays either.
+// a server that does not read nor one that does not answer delays either. What it has not
+// answered is found by asking.
 func TestOutcomesComeInOrderAndInTime(t *testing.T) {
 	const delivery = 300 * time.Millisecond
 	hooks := map[string]func(s *servertest.Server, gate <-chan struct{}){
@@ -338,10 +339,14 @@ func TestOutcomesComeInOrderAndInTime(t *testing.T) {
 			hook(s, gate)
 			const records = 10
 			order := make(chan int, records)
+			stored := 0 // callbacks of a partition never overlap
 			start := time.Now()
 			for i := range records {
 				err := p.SendAsync(testContext(t), sdk.Record{Value: make([]byte, 800<<10)}, func(_ sdk.Ack, err error) {
-					if !errors.Is(err, sdk.ErrDeliveryTimeout) {
+					switch {
+					case err == nil:
+						stored++
+					case !errors.Is(err, sdk.ErrDeliveryTimeout):
 						t.Errorf("record %d: %v", i, err)
 					}
 					order <- i
@@ -357,6 +362,9 @@ func TestOutcomesComeInOrderAndInTime(t *testing.T) {
 			}
 			if d := time.Since(start); d > delivery+time.Second {
 				t.Errorf("the last outcome came after %v", d)
+			}
+			if read := name == "does not answer"; read != (stored > 0) || stored > 5 {
+				t.Errorf("%d records are stored", stored)
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package sdk
 import (
 	"sync"
 
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -14,10 +16,12 @@ type inbox struct {
 	events []inboxEvent
 }
 
-// inboxEvent is one thing that came back for an opening; exactly one of the last four is
-// set.
+// inboxEvent is one thing that came back: for an opening, or for a request of the lane.
+// Exactly one of those below opening is set.
 type inboxEvent struct {
 	opening  uint64
+	settled  *settleAnswer
+	raised   *raiseAnswer
 	opened   *wire.LaneOpened
 	refused  *wire.Error
 	lost     error
@@ -38,6 +42,19 @@ func (b *inbox) swap(empty []inboxEvent) []inboxEvent {
 	full := b.events
 	b.events = empty[:0]
 	return full
+}
+
+// settleAnswer is the answer to the request to settle a batch.
+type settleAnswer struct {
+	batch *lane.Batch
+	found *wire.Resolved
+	err   error // instead
+}
+
+// raiseAnswer is the answer to the request for a higher epoch.
+type raiseAnswer struct {
+	epoch batchfmt.Epoch
+	err   error // instead
 }
 
 // opening is the sink of one opening of the lane. Its number tells answers of the

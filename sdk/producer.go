@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
@@ -25,8 +26,10 @@ type Producer struct {
 	topic    string
 	topicID  [16]byte
 	config   producerConfig
-	identity wire.ProducerInited
-	limit    int // bytes of a batch
+	identity wire.ProducerInited // its epoch is the first one
+	epoch    *epoch
+	key      unique.Handle[string] // of the identity, for tokens
+	limit    int                   // bytes of a batch
 
 	senders senderSlots
 	sticky  atomic.Int64 // partition of records without a key
@@ -38,14 +41,17 @@ type Producer struct {
 		sync.Mutex
 		closing   bool // no sender is made any more
 		abandoned []Abandoned
+		past      []*sender // of lanes that went on after a loss; their callbacks may not have returned
 	}
+	failures  atomic.Int64 // records that did not end as stored
 	closing   atomic.Bool
+	gone      atomic.Bool   // the server is told that the producer is gone
 	closed    chan struct{} // closed when Close is done
 	abandoned []Abandoned   // of Close; set before closed is closed
 	err       error         // likewise
 }
 
-// An Abandoned is a range of records whose outcome is unknown for good.
+// An Abandoned is a batch of records whose outcome is unknown.
 type Abandoned struct {
 	Topic       string
 	Partition   int
@@ -53,6 +59,7 @@ type Abandoned struct {
 	Epoch       uint32
 	First, Last int64 // sequences
 	Cause       error
+	Token       Token // for [Client.Resolve]
 }
 
 // delivery is whom a record belongs to: a callback, a Send that waits, or nobody.
@@ -64,14 +71,17 @@ type delivery struct {
 // waiter is where a Send waits. It is reused after its outcome was taken, and left to
 // the collector when nobody took it.
 type waiter struct {
-	done chan struct{} // capacity 1
-	ack  Ack
-	err  error
+	done   chan struct{} // capacity 1
+	ack    Ack
+	err    error
+	frozen atomic.Pointer[frozen] // the batch that the record is in, once it is frozen
+	record int                    // its place in there; set before frozen
 }
 
 func (w *waiter) take() (Ack, error) {
 	ack, err := w.ack, w.err
 	w.ack, w.err = Ack{}, nil
+	w.frozen.Store(nil)
 	waiters.Put(w)
 	return ack, err
 }
@@ -81,8 +91,9 @@ var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{
 // ID is the producer id.
 func (p *Producer) ID() uint64 { return uint64(p.identity.ProducerID) }
 
-// Epoch is the producer epoch.
-func (p *Producer) Epoch() uint32 { return uint32(p.identity.Epoch) }
+// Epoch is the producer epoch. It rises when a batch was settled as not stored, and with
+// [Producer.ContinueAfterLoss].
+func (p *Producer) Epoch() uint32 { return uint32(p.epoch.current()) }
 
 // Send sends a record and waits for its outcome. r and what it points to may be reused
 // when Send returns.
@@ -90,8 +101,10 @@ func (p *Producer) Epoch() uint32 { return uint32(p.identity.Epoch) }
 // ctx bounds the wait for room in the buffer: when it ends before there is any, the error
 // is a *[BufferFullError]; when it is over from the start, nothing is accepted. Once the
 // record is accepted it lives until its outcome or the delivery timeout: when ctx ends
-// while Send waits, the record goes on and Send returns an *[OutcomeUnknown] that wraps
-// the reason of ctx.
+// while Send waits, Send returns an *[OutcomeUnknown] that wraps the reason of ctx. If the
+// record was handed to the network by then, its batch is not sent again: the answer that
+// is on its way decides, and if that is lost, the batch is settled. The result comes as an
+// [EventSettled].
 func (p *Producer) Send(ctx context.Context, r Record) (Ack, error) {
 	w := waiters.Get().(*waiter)
 	partition, err := p.accept(ctx, &r, delivery{wait: w})
@@ -102,15 +115,39 @@ func (p *Producer) Send(ctx context.Context, r Record) (Ack, error) {
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		select {
-		case <-w.done: // both at once: the outcome counts
-			return w.take()
-		default:
+		if unknown := p.giveUp(partition, w); unknown != nil {
+			unknown.Cause = context.Cause(ctx)
+			return Ack{}, unknown
 		}
-		return Ack{}, &OutcomeUnknown{Topic: p.topic, Partition: partition, ProducerID: p.ID(), Epoch: p.Epoch(),
-			Sequence: -1, Cause: context.Cause(ctx)}
+		<-w.done // both at once: the outcome counts
 	}
 	return w.take()
+}
+
+// giveUp says what a Send returns that does not wait any more; nil when the outcome is
+// there.
+func (p *Producer) giveUp(partition int, w *waiter) *OutcomeUnknown {
+	f := w.frozen.Load()
+	if f == nil {
+		select {
+		case <-w.done:
+			w.done <- struct{}{}
+			return nil
+		default:
+		}
+		return &OutcomeUnknown{Topic: p.topic, Partition: partition, ProducerID: p.ID(), Epoch: p.Epoch(), Sequence: -1}
+	}
+	token := f.sender.tell(f)
+	if token == nil {
+		return nil
+	}
+	return unknownOf(token, w.record)
+}
+
+// unknownOf is the error for a record of the batch that the token names.
+func unknownOf(t *Token, record int) *OutcomeUnknown {
+	return &OutcomeUnknown{Topic: t.topic, Partition: t.Partition(), ProducerID: t.producerID, Epoch: t.epoch,
+		Sequence: t.first + int64(record), Record: record, token: t}
 }
 
 // SendAsync accepts a record and returns; fn is called once with its outcome, and may be
@@ -215,7 +252,7 @@ func (p *Producer) sender(partition int) (*sender, error) {
 	if s := p.senders[partition].Load(); s != nil {
 		return s, nil
 	}
-	s := newSender(p, partition)
+	s := newSender(p, partition, nil)
 	p.senders[partition].Store(s)
 	return s, nil
 }
@@ -231,11 +268,9 @@ func (p *Producer) Flush(ctx context.Context) error { return p.flush(ctx, called
 
 func (p *Producer) flush(ctx context.Context, inCallback bool) error {
 	var waits []<-chan struct{}
-	for i := range p.senders {
-		if s := p.senders[i].Load(); s != nil {
-			if done := s.flushed(inCallback); done != nil {
-				waits = append(waits, done)
-			}
+	for _, s := range p.allSenders() {
+		if done := s.flushed(inCallback); done != nil {
+			waits = append(waits, done)
 		}
 	}
 	for _, done := range waits {
@@ -244,87 +279,4 @@ func (p *Producer) flush(ctx context.Context, inCallback bool) error {
 		}
 	}
 	return nil
-}
-
-// closeGrace is how long Close waits, after ctx ended, for its goroutines to end.
-const closeGrace = 80 * time.Millisecond
-
-// Close takes no more records, flushes until ctx ends, and then ends what is left: a
-// record that was never handed to the network was not stored, and its callback is told
-// so; one that was is unknown. Close returns within 100 ms of the end of ctx.
-//
-// The list holds every range of records whose outcome is unknown, over the whole life of
-// the producer; the error is not nil when there is one, or when ctx ended before all was
-// flushed. A second Close waits for the first, as long as its own ctx lives, and returns
-// the same. Called from a callback, Close does not wait for callbacks, and a second Close
-// returns [ErrClosed].
-func (p *Producer) Close(ctx context.Context) ([]Abandoned, error) {
-	return p.close(ctx, calledFromCallback())
-}
-
-func (p *Producer) closeWith(ctx context.Context, inCallback bool) error {
-	_, err := p.close(ctx, inCallback)
-	return err
-}
-
-func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, error) {
-	if p.closing.CompareAndSwap(false, true) {
-		p.err = p.finish(ctx, inCallback)
-		p.mu.Lock()
-		p.abandoned = p.mu.abandoned
-		p.mu.Unlock()
-		if p.err == nil && len(p.abandoned) > 0 {
-			p.err = fmt.Errorf("sdk: close %q: the outcome of %d ranges of records is unknown, the first because of: %w",
-				p.topic, len(p.abandoned), p.abandoned[0].Cause)
-		}
-		p.client.unregister(p)
-		close(p.closed)
-		return p.abandoned, p.err
-	}
-	if inCallback {
-		select {
-		case <-p.closed:
-		default: // the first Close may be waiting for this very callback
-			return nil, ErrClosed
-		}
-	}
-	if !await(ctx, p.closed) {
-		return nil, fmt.Errorf("sdk: close %q, which another call has begun: %w", p.topic, context.Cause(ctx))
-	}
-	return p.abandoned, p.err
-}
-
-// finish flushes, then ends every sender, whatever it has left.
-func (p *Producer) finish(ctx context.Context, inCallback bool) error {
-	p.mu.Lock()
-	p.mu.closing = true
-	p.mu.Unlock()
-	p.buffer.close()
-	var senders []*sender
-	for i := range p.senders {
-		if s := p.senders[i].Load(); s != nil {
-			s.refuse()
-			senders = append(senders, s)
-		}
-	}
-	err := p.flush(ctx, inCallback)
-	cause := ErrClosed
-	if err != nil {
-		cause = fmt.Errorf("%w before there was an outcome: %w", ErrClosed, context.Cause(ctx))
-	}
-	for _, s := range senders {
-		s.stop(cause, err != nil)
-	}
-	var expired <-chan time.Time // without an error nothing is in flight and they end at once
-	if err != nil {
-		timer := time.NewTimer(closeGrace)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	for _, s := range senders {
-		if !s.wait(inCallback, expired) {
-			return fmt.Errorf("%w; a callback did not return in time", err)
-		}
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
@@ -91,10 +92,13 @@ func (b *ProducerBuilder) Linger(d time.Duration) *ProducerBuilder {
 	return b
 }
 
-// DeliveryTimeout is when a record has its outcome at the latest, counted from when it
-// was accepted. Default 2 min; 10 ms to 7 days. A record that was handed to the network
-// and has no answer by then ends in [OutcomeUnknown], and its partition takes no more
-// records from this producer, as nothing could be said about their order.
+// DeliveryTimeout is how long a record is tried to be delivered, counted from when it was
+// accepted. Default 2 min; 10 ms to 7 days. A record that was not handed to the network by
+// then is not stored. One that was and has no answer is settled, see [Settle], and ends as
+// stored or not stored; without an answer to that either, it ends in [OutcomeUnknown]. For
+// that there is a grace of a quarter of the timeout, at least 50 ms and at most 5 s: it is
+// when a record has its outcome at the latest. Until what became of it is known, nothing
+// more is sent to its partition, for the sake of the order.
 func (b *ProducerBuilder) DeliveryTimeout(d time.Duration) *ProducerBuilder {
 	b.config.deliveryTimeout = d
 	return b
@@ -212,7 +216,7 @@ func newProducer(b *ProducerBuilder, info *wire.TopicInfo, identity *wire.Produc
 	}
 	p := &Producer{
 		client: b.client, topic: b.topic, topicID: info.ID, config: b.config,
-		identity: *identity, limit: limit,
+		identity: *identity, epoch: newEpoch(identity.Epoch), key: unique.Make(string(identity.Key[:])), limit: limit,
 		senders: make(senderSlots, len(info.Partitions)),
 		buffer:  buffer{max: b.config.maxBuffered},
 		closed:  make(chan struct{}),

@@ -20,7 +20,7 @@ func TestSealFallsBackToNoCompression(t *testing.T) {
 	p.identity.ProducerID = 1
 	s := &sender{p: p}
 	for _, want := range []batchfmt.Codec{batchfmt.CodecNone, batchfmt.CodecSnappy} {
-		frame, err := s.seal(nil, batch, 7)
+		frame, err := s.seal(nil, batch, 7, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

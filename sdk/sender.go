@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -38,16 +39,22 @@ type sender struct {
 	confirmed atomic.Int64                   // every outcome up to this sequence was given out
 	handle    atomic.Pointer[transport.Lane] // the current opening; nil for none
 	waitsFor  atomic.Pointer[error]          // the last refusal that only makes it wait; nil after a success
+	opened    chan struct{}                  // closed when a sender that goes on after a loss was opened
+	life      context.Context                // ends with the goroutine
+	end       context.CancelFunc
+	requests  sync.WaitGroup // of the goroutine, which waits for them
 
 	// Callers and the goroutine share this. Lock order: mu before the pool and buffer.
 	mu struct {
 		sync.Mutex
 		batcher  *batcher.Batcher[delivery]
-		room     bool  // the goroutine could send now
-		idle     bool  // nothing is frozen
-		stuck    bool  // records without a key went here since this partition's turn began
-		refusing error // what new records are told; nil while they are taken
-		stopping error // why the goroutine has to end
+		room     bool      // the goroutine could send now
+		idle     bool      // nothing is frozen
+		stuck    bool      // records without a key went here since this partition's turn began
+		refusing error     // what new records are told; nil while they are taken
+		stopping error     // why the goroutine has to end
+		until    time.Time // when it has to, whatever is left
+		told     []*frozen // that a Send gave up, and the core was not told yet
 		accepted uint64
 		decided  uint64 // records with an outcome
 		called   uint64 // records whose callback returned too
@@ -57,11 +64,15 @@ type sender struct {
 	inbox inbox
 
 	// The goroutine's own.
-	core    *lane.Core
-	conn    *transport.Conn
-	opening uint64 // number of the current opening
-	taken   []inboxEvent
-	actions []lane.Action
+	core      *lane.Core
+	conn      *transport.Conn
+	fresh     bool           // it goes on after a loss, and has not been open yet
+	opening   uint64         // number of the current opening
+	openedAs  batchfmt.Epoch // in the current opening
+	lastEpoch batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
+	unknown   []*Token       // told to be unknown and not settled
+	taken     []inboxEvent
+	actions   []lane.Action
 }
 
 type flushWait struct {
@@ -73,14 +84,36 @@ type flushWait struct {
 // frozen is a batch with its sequences: the frame that is sent, and whose records it has.
 type frozen struct {
 	lane.Batch
+	sender    *sender
 	records   *records
 	frame     *[]byte
 	firstSend int64 // Unix milliseconds
+
+	// Guarded by mu of the sender.
+	token Token // what it is sealed as
+	told  bool  // a Send gave it up: the application knows the token
+	ended bool  // it has its outcome
 }
 
-func newSender(p *Producer, partition int) *sender {
+// Bounds of the time in which a batch is settled after its delivery timeout.
+const (
+	graceShare = 4
+	minGrace   = 50 * time.Millisecond
+	maxGrace   = 5 * time.Second
+)
+
+// newSender starts a sender. One that goes on after a loss is given the one before it,
+// which has ended.
+func newSender(p *Producer, partition int, before *sender) *sender {
 	s := &sender{p: p, partition: partition, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		callbacks: newCallbacks(), core: lane.New()}
+		opened: make(chan struct{}), core: lane.New(), lastEpoch: p.epoch.current()}
+	var after <-chan struct{}
+	if before != nil {
+		s.core, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
+	}
+	s.callbacks = newCallbacks(after)
+	s.life, s.end = context.WithCancel(context.Background())
+	s.core.SetGrace(min(max(p.config.deliveryTimeout/graceShare, minGrace), maxGrace))
 	s.confirmed.Store(-1)
 	s.mu.idle = true
 	s.mu.batcher = batcher.New[delivery](batcher.Config{
@@ -177,10 +210,16 @@ func (s *sender) refuse() {
 	}
 }
 
-// stop ends the goroutine; with interrupt also when it waits in a write.
-func (s *sender) stop(cause error, interrupt bool) {
+// stop ends the goroutine, once what it has is settled, or at until; with interrupt also
+// when it waits in a write. A second call can only make it sooner.
+func (s *sender) stop(cause error, until time.Time, interrupt bool) {
 	s.mu.Lock()
-	s.mu.stopping = cause
+	if s.mu.stopping == nil {
+		s.mu.stopping, s.mu.until = cause, until
+	}
+	if until.Before(s.mu.until) {
+		s.mu.until = until
+	}
 	s.mu.Unlock()
 	if h := s.handle.Load(); h != nil && interrupt {
 		h.Interrupt()
@@ -190,7 +229,7 @@ func (s *sender) stop(cause error, interrupt bool) {
 
 // wait waits for the goroutine, and for the callbacks unless it is called from one. It
 // reports false when expired comes first; nil never expires.
-func (s *sender) wait(inCallback bool, expired <-chan time.Time) bool {
+func (s *sender) wait(inCallback bool, expired <-chan struct{}) bool {
 	waits := []<-chan struct{}{s.done, s.callbacks.done}
 	if inCallback {
 		waits = waits[:1]
@@ -208,6 +247,23 @@ func (s *sender) wait(inCallback bool, expired <-chan time.Time) bool {
 		}
 	}
 	return true
+}
+
+// tell notes that a Send gives up a record of f, and returns the token that it tells; nil
+// when the outcome is there.
+func (s *sender) tell(f *frozen) *Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.ended {
+		return nil
+	}
+	if !f.told {
+		f.told = true
+		s.mu.told = append(s.mu.told, f)
+		signal(s.wake)
+	}
+	token := f.token
+	return &token
 }
 
 // called notes that the callbacks of a batch returned, and takes its memory back.

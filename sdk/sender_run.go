@@ -1,8 +1,6 @@
 package sdk
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -15,6 +13,9 @@ import (
 func (s *sender) run() {
 	defer close(s.done)
 	defer s.callbacks.finish()
+	defer s.leaveUnknown()
+	defer s.requests.Wait()
+	defer s.end()
 	defer s.dropHandle()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -50,8 +51,11 @@ func (s *sender) run() {
 func (s *sender) step() (changed <-chan struct{}) {
 	now := time.Now()
 	s.takeInbox(now)
-	if cause := s.stopCause(); cause != nil {
-		s.core.Stop(now, cause)
+	s.takeTold(now)
+	if until, cause := s.stopCause(); cause != nil {
+		s.watchConn(now)
+		s.core.Close(now, cause, until)
+		s.core.Tick(now)
 		s.perform()
 		return nil
 	}
@@ -63,10 +67,21 @@ func (s *sender) step() (changed <-chan struct{}) {
 	return changed
 }
 
-func (s *sender) stopCause() error {
+func (s *sender) stopCause() (until time.Time, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.stopping
+	return s.mu.until, s.mu.stopping
+}
+
+// takeTold tells the core of batches that a Send gave up.
+func (s *sender) takeTold(now time.Time) {
+	s.mu.Lock()
+	told := s.mu.told
+	s.mu.told = nil
+	s.mu.Unlock()
+	for _, f := range told {
+		s.core.Tell(now, &f.Batch)
+	}
 }
 
 func (s *sender) takeInbox(now time.Time) {
@@ -75,9 +90,14 @@ func (s *sender) takeInbox(now time.Time) {
 	for i := range s.taken {
 		e := &s.taken[i]
 		switch {
+		case e.settled != nil:
+			s.settled(now, e.settled)
+		case e.raised != nil:
+			s.raised(now, e.raised)
 		case e.opening != s.opening || s.handle.Load() == nil:
 		case e.opened != nil:
 			s.core.Opened(now, e.opened)
+			s.nowOpen()
 		case e.refused != nil:
 			s.refused(now, e.refused)
 		case e.lost != nil:
@@ -116,6 +136,10 @@ var ownAffair = map[wire.Code]bool{
 
 func (s *sender) refused(now time.Time, err *wire.Error) {
 	s.dropHandle()
+	if err.Code == wire.CodeInvalidProducerEpoch && s.p.mayBeOutdated(s.openedAs) {
+		// Another lane of this very producer raises the epoch.
+		err = wire.Errorf(wire.CodeSuperseded, "%s", err.Detail)
+	}
 	if err.Code.Info().Retry && !ownAffair[err.Code] {
 		s.throttled(err)
 	}
@@ -151,21 +175,27 @@ func (s *sender) dropHandle() {
 	}
 }
 
+// watchConn leaves a connection that is over, or that drains and has no answers to give.
+func (s *sender) watchConn(now time.Time) {
+	if s.conn == nil {
+		return
+	}
+	select {
+	case <-s.conn.Done():
+		s.leave(now)
+	case <-s.conn.Draining():
+		s.core.Hold()
+		if !s.core.Unanswered() {
+			s.leave(now)
+		}
+	default:
+	}
+}
+
 // keepConnected moves the lane to a new connection when the one that it has is over or
 // drains, but only when there is something to send: an idle lane costs the server nothing.
 func (s *sender) keepConnected(now time.Time) (changed <-chan struct{}) {
-	if s.conn != nil {
-		select {
-		case <-s.conn.Done():
-			s.leave(now)
-		case <-s.conn.Draining():
-			s.core.Hold()
-			if !s.core.Unanswered() {
-				s.leave(now)
-			}
-		default:
-		}
-	}
+	s.watchConn(now)
 	if s.conn != nil || !s.hasWork() {
 		return nil
 	}
@@ -186,7 +216,7 @@ func (s *sender) leave(now time.Time) {
 }
 
 func (s *sender) hasWork() bool {
-	if !s.core.Idle() {
+	if !s.core.Idle() || s.fresh {
 		return true
 	}
 	s.mu.Lock()
@@ -213,6 +243,13 @@ func (s *sender) perform() {
 				s.complete(a.Batch.Tag.(*frozen), a.Outcome)
 			case lane.Fail:
 				s.fail(a.Err)
+			case lane.Settle:
+				s.settle(a.Batch)
+			case lane.Report:
+				s.report(a.Batch.Tag.(*frozen), a.Found)
+			case lane.Raise:
+				s.raise(a.Epoch)
+			case lane.Reseal: // done already, see raised
 			}
 		}
 		clear(s.actions)
@@ -230,12 +267,14 @@ func (s *sender) open(a *lane.Action) {
 		return
 	}
 	s.handle.Store(h) // before it writes, so that stop finds it; and stop tells why before it looks
-	if s.stopCause() != nil {
+	if _, cause := s.stopCause(); cause != nil {
 		return
 	}
+	s.openedAs = s.p.epoch.current()
+	s.lastEpoch = max(s.lastEpoch, s.openedAs)
 	err = h.Open(&wire.OpenLane{
-		ProducerID: id.ProducerID, Key: id.Key, Epoch: id.Epoch,
-		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent,
+		ProducerID: id.ProducerID, Key: id.Key, Epoch: s.openedAs,
+		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent, Fresh: a.Fresh,
 	}, s.writeUntil())
 	if err != nil {
 		s.lostHandle(time.Now(), err)
@@ -299,33 +338,49 @@ func (s *sender) sendDue() {
 // freeze gives a batch its sequences and its bytes, for good, and sends it.
 func (s *sender) freeze(now time.Time, batch *records) {
 	frame := s.p.frames.Get().(*[]byte)
-	f := &frozen{records: batch, frame: frame}
+	f := &frozen{sender: s, records: batch, frame: frame}
 	f.Base, f.Count = s.core.Next(), len(batch.Tags)
 	f.Deadline = batch.First.Add(s.p.config.deliveryTimeout)
 	f.Tag = f
-	sealed, err := s.seal((*frame)[:0], batch, f.Base)
-	*frame = sealed
-	if err != nil { // a limit of the format: no sequence is spent
-		s.end(batch, &outcome{records: batch, err: s.notStored(err)})
+	if err := s.sealAs(f, s.p.epoch.current()); err != nil { // a limit of the format: no sequence is spent
+		s.endRecords(batch, &outcome{records: batch, err: s.notStored(err)})
 		s.recycle(frame)
 		return
+	}
+	for i := range batch.Tags {
+		if w := batch.Tags[i].wait; w != nil {
+			w.record = i
+			w.frozen.Store(f)
+		}
+	}
+	s.core.Enqueue(now, &f.Batch)
+}
+
+// sealAs gives f its bytes under an epoch, and with them its digest and its token.
+func (s *sender) sealAs(f *frozen, epoch batchfmt.Epoch) error {
+	f.Epoch, s.lastEpoch = epoch, max(s.lastEpoch, epoch)
+	sealed, err := s.seal((*f.frame)[:0], f.records, f.Base, epoch)
+	*f.frame = sealed
+	if err != nil {
+		return err
 	}
 	parsed, err := batchfmt.Parse(sealed[frameRoom:])
 	if err != nil {
 		panic("sdk: a batch that was just sealed cannot be parsed: " + err.Error())
 	}
 	f.Digest = parsed.Digest()
-	s.core.Enqueue(now, &f.Batch)
+	f.token = Token{topic: s.p.topic, topicID: s.p.topicID, partition: int32(s.partition), producerID: s.p.ID(),
+		epoch: uint32(epoch), first: int64(f.Base), records: int32(f.Count), digest: f.Digest, key: s.p.key}
+	return nil
 }
 
 // seal builds the frame: room for its head, then the batch. A batch that compression
 // made larger than the topic takes is sealed again without.
-func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq) ([]byte, error) {
+func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq, epoch batchfmt.Epoch) ([]byte, error) {
 	var room [frameRoom]byte
 	frame = append(frame, room[:]...)
-	id := &s.p.identity
 	seal := batchfmt.Seal{Version: batchfmt.Version2, Codec: s.p.config.compression.codec(),
-		ProducerID: id.ProducerID, Epoch: id.Epoch, BaseSequence: base}
+		ProducerID: s.p.identity.ProducerID, Epoch: epoch, BaseSequence: base}
 	sealed, err := batch.Builder.Seal(frame, seal)
 	if seal.Codec != batchfmt.CodecNone && (err != nil || len(sealed)-frameRoom > s.p.limit) {
 		seal.Codec = batchfmt.CodecNone
@@ -349,121 +404,6 @@ func (c Compression) codec() batchfmt.Codec {
 func (s *sender) recycle(frame *[]byte) {
 	if cap(*frame) <= keptFrame {
 		s.p.frames.Put(frame)
-	}
-}
-
-// complete gives the records of a batch their outcome.
-func (s *sender) complete(f *frozen, o lane.Outcome) {
-	s.recycle(f.frame)
-	f.frame = nil
-	out := &outcome{records: f.records}
-	switch o.Fate {
-	case lane.Stored:
-		out.first = Ack{Topic: s.p.topic, Partition: s.partition, Offset: int64(o.Result.BaseOffset),
-			Sequence: int64(f.Base), Duplicate: o.Result.Duplicate, Verified: o.Result.Verified,
-			Timings: o.Result.Timings}
-		if o.Result.AppendTime != 0 {
-			out.first.AppendTime = time.UnixMilli(o.Result.AppendTime)
-		}
-	case lane.NotStored:
-		out.err = s.notStored(o.Cause)
-	default:
-		cause := s.publicCause(o.Cause)
-		out.unknown = &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(),
-			Sequence: int64(f.Base), Cause: cause}
-		out.err = out.unknown
-		s.p.abandon(Abandoned{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(),
-			First: int64(f.Base), Last: int64(f.Last()), Cause: cause})
-	}
-	s.end(f.records, out)
-}
-
-func (p *Producer) abandon(a Abandoned) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.abandoned = append(p.mu.abandoned, a)
-}
-
-func (s *sender) notStored(cause error) error {
-	return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: s.publicCause(cause)}
-}
-
-// publicCause is the reason of a lane as the application sees it. A delivery timeout
-// comes with what the partition waited for, when the server said it.
-func (s *sender) publicCause(cause error) error {
-	if !errors.Is(cause, lane.ErrDeliveryTimeout) {
-		return produceCause(cause, s.p.topic, s.partition, s.p.ID())
-	}
-	refusal := s.waitsFor.Load()
-	if refusal == nil {
-		return ErrDeliveryTimeout
-	}
-	return fmt.Errorf("%w; the last refusal: %w", ErrDeliveryTimeout, *refusal)
-}
-
-// end hands the outcome out: to a Send at once, as it may stand in a callback, and to
-// callbacks through their queue. The room in the buffer is free from here on.
-func (s *sender) end(batch *records, o *outcome) {
-	s.p.buffer.release(int64(batch.Bytes))
-	hasCallbacks := false
-	for i := range batch.Tags {
-		tag := &batch.Tags[i]
-		if w := tag.wait; w != nil {
-			tag.wait = nil
-			w.ack, w.err = o.of(i)
-			w.done <- struct{}{}
-		}
-		hasCallbacks = hasCallbacks || tag.fn != nil
-	}
-	s.mu.Lock()
-	s.mu.decided += uint64(len(batch.Tags))
-	s.wakeFlushes()
-	s.mu.Unlock()
-	if !s.callbacks.put(o, hasCallbacks, s) {
-		s.called(o)
-	}
-}
-
-// expire ends records that waited for the whole delivery timeout and were never sent.
-// What was sent is older and has its outcome first; the core sees to it that this is in
-// time.
-func (s *sender) expire(now time.Time) {
-	for s.core.Stopped() == nil && s.core.Idle() {
-		s.mu.Lock()
-		oldest := s.mu.batcher.Oldest()
-		if oldest.IsZero() || now.Before(oldest.Add(s.p.config.deliveryTimeout)) {
-			s.mu.Unlock()
-			return
-		}
-		batch := s.mu.batcher.Take()
-		s.mu.Unlock()
-		s.end(batch, &outcome{records: batch, err: s.notStored(lane.ErrDeliveryTimeout)})
-	}
-}
-
-// fail ends the lane for good: what was never sent is not stored, and what comes later is
-// refused with the reason.
-func (s *sender) fail(cause error) {
-	refusing := s.notStored(cause)
-	if errors.Is(cause, ErrClosed) {
-		refusing = ErrClosed
-	} else {
-		s.p.client.logger.Error("partition takes no more records of this producer", "topic", s.p.topic,
-			"partition", s.partition, "producer", s.p.ID(), "error", refusing)
-	}
-	s.mu.Lock()
-	if s.mu.refusing == nil {
-		s.mu.refusing = refusing
-	}
-	s.mu.room = false
-	s.failed.Store(true)
-	var left []*records
-	for !s.mu.batcher.Empty() {
-		left = append(left, s.mu.batcher.Take())
-	}
-	s.mu.Unlock()
-	for _, batch := range left {
-		s.end(batch, &outcome{records: batch, err: s.notStored(cause)})
 	}
 }
 

@@ -11,11 +11,14 @@
 //
 //	catalog.db                      topics, producer ids, owner terms
 //	topics/ID/N/*.seg, *.idx        the log of partition N of the topic with that id
+//	topics/ID/N/*.pix               where the batches of each producer stand in it
 //	topics/ID/N/producers-*.snap    what the partition knew of its producers
+//	topics/ID/N/retired*            producers that have left its memory
 //	tls.crt, tls.key                the development certificate, mode 0600
 //	reset.key, token.key            the transport's secrets, mode 0600
 //
 // What it promises: a batch is acknowledged when it is on disk; a batch that is sent again
 // is answered with where it stands and is not appended a second time; what is not durable
-// is shown to no reader. It never serves a data directory that another process has open.
+// is shown to no reader. With Config.AdminAddr it also answers health, metrics and profiles
+// over HTTP. It never serves a data directory that another process has open.
 package server

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,6 +10,10 @@ import (
 	"github.com/quoin-io/quoin/server/internal/rawclient"
 	"github.com/quoin-io/quoin/wire"
 )
+
+func init() {
+	flag.DurationVar(&rawclient.Patience, "patience", rawclient.Patience, "how long to wait for what must come")
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -1,9 +1,7 @@
 package server_test
 
 import (
-	"encoding/binary"
 	"testing"
-	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server"
@@ -51,29 +49,6 @@ func TestProduceAndRead(t *testing.T) {
 	wantValues(t, f.c, f.topic, 0, "a", "b", "c")
 }
 
-func TestRetryIsAnsweredWithTheOriginalOffset(t *testing.T) {
-	f := setUp(t)
-	var batches [][]byte
-	for i := range 12 {
-		b := f.batch(t, batchfmt.Seq(2*i), "x", "y")
-		batches = append(batches, b)
-		f.lane.Produce(b)
-		wantStored(t, f.lane.Result(), batchfmt.Offset(2*i), false)
-	}
-	f.reconnect(t, 23)
-	// The last five are in the window; those before are looked up in the log.
-	for _, i := range []int{11, 9, 7, 6, 0, 3} {
-		f.lane.Produce(batches[i])
-		r := f.lane.Result()
-		wantStored(t, r, batchfmt.Offset(2*i), true)
-		if !r.Verified {
-			t.Errorf("the duplicate of batch %d was not verified", i)
-		}
-	}
-	f.lane.Produce(f.batch(t, 24, "z"))
-	wantStored(t, f.lane.Result(), 24, false)
-}
-
 func TestBatchesBehindALookUpKeepTheirOrder(t *testing.T) {
 	f := setUp(t)
 	for i := range 8 {
@@ -96,11 +71,6 @@ func TestRefusals(t *testing.T) {
 		batch func(t *testing.T, f *fixture) []byte
 		code  wire.Code
 	}{
-		{"a gap", func(t *testing.T, f *fixture) []byte { return f.batch(t, 3, "x") }, wire.CodeOutOfOrder},
-		{"same range, other content", func(t *testing.T, f *fixture) []byte { return f.batch(t, 0, "A", "b") }, wire.CodeSequenceConflict},
-		{"same base, shorter", func(t *testing.T, f *fixture) []byte { return f.batch(t, 0, "a") }, wire.CodeSequenceConflict},
-		{"same base, longer", func(t *testing.T, f *fixture) []byte { return f.batch(t, 0, "a", "b", "c") }, wire.CodeSequenceConflict},
-		{"overlap with the end", func(t *testing.T, f *fixture) []byte { return f.batch(t, 1, "b", "c") }, wire.CodeSequenceConflict},
 		{"over the topic's limit", func(t *testing.T, f *fixture) []byte { return f.batch(t, 2, long) }, wire.CodeMessageTooLarge},
 		{"a bit is wrong", func(t *testing.T, f *fixture) []byte {
 			b := f.batch(t, 2, "x")
@@ -110,21 +80,11 @@ func TestRefusals(t *testing.T) {
 		{"bytes behind the batch", func(t *testing.T, f *fixture) []byte { return append(f.batch(t, 2, "x"), 0) }, wire.CodeCorruptBatch},
 		{"not a batch", func(*testing.T, *fixture) []byte { return []byte("hello") }, wire.CodeCorruptBatch},
 		{"no bytes", func(*testing.T, *fixture) []byte { return nil }, wire.CodeCorruptBatch},
-		{"negative base sequence", func(t *testing.T, f *fixture) []byte {
-			b := f.batch(t, 2, "x")
-			binary.LittleEndian.PutUint64(b[88:], 1<<63)
-			return b
-		}, wire.CodeCorruptBatch},
 		{"sealed for another producer", func(t *testing.T, f *fixture) []byte {
 			other := *f.p
 			other.ProducerID++
 			return rawclient.Batch(t, &other, 2, "x")
 		}, wire.CodeCorruptBatch},
-		{"an epoch that nobody issued", func(t *testing.T, f *fixture) []byte {
-			other := *f.p
-			other.Epoch++
-			return rawclient.Batch(t, &other, 2, "x")
-		}, wire.CodeInvalidProducerEpoch},
 		{"a control batch", func(t *testing.T, f *fixture) []byte {
 			return batchfmt.AppendControl(nil, f.p.ProducerID, 0, batchfmt.Control{Kind: batchfmt.ControlFence, Last: 1})
 		}, wire.CodeUnsupportedRecords},
@@ -148,43 +108,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestRetryMeetsTheOriginalBeforeItsSync(t *testing.T) {
-	f := setUp(t)
-	_, release := f.HoldSync()
-	b := f.batch(t, 0, "a")
-	f.lane.Produce(b)
-	f.lane.Produce(b)
-	f.lane.Produce(f.batch(t, 1, "b"))
-	// All three are decided when this answer, which needs no sync, is there.
-	f.lane.Produce(f.batch(t, 7, "z"))
-	wantCode(t, f.lane.Result(), wire.CodeOutOfOrder)
-	if _, next := f.c.Subscribe(f.topic, 0); next != 0 {
-		t.Fatalf("a reader was shown %d records before the sync", next)
-	}
-	release()
-	wantStored(t, f.lane.Result(), 0, false)
-	wantStored(t, f.lane.Result(), 0, true)
-	wantStored(t, f.lane.Result(), 1, false)
-	wantValues(t, f.c, f.topic, 0, "a", "b")
-}
-
-func TestTooManyInFlight(t *testing.T) {
-	f := setUp(t)
-	_, release := f.HoldSync()
-	for i := range 6 {
-		f.lane.Produce(f.batch(t, batchfmt.Seq(i), "v"))
-	}
-	r := f.lane.Result()
-	wantCode(t, r, wire.CodeTooManyInFlight)
-	if r.BaseSequence != 5 {
-		t.Fatalf("batch %d was refused, want the sixth", r.BaseSequence)
-	}
-	release()
-	for i := range 5 {
-		wantStored(t, f.lane.Result(), batchfmt.Offset(i), false)
-	}
-}
-
 func TestResultsAreGivenAfterTheClientEndedItsSide(t *testing.T) {
 	f := setUp(t)
 	_, release := f.HoldSync()
@@ -192,46 +115,6 @@ func TestResultsAreGivenAfterTheClientEndedItsSide(t *testing.T) {
 	f.lane.Stream.Close()
 	release()
 	wantStored(t, f.lane.Result(), 0, false)
-}
-
-func TestNewerOpeningTakesOver(t *testing.T) {
-	f := setUp(t)
-	f.lane.Produce(f.batch(t, 0, "a"))
-	wantStored(t, f.lane.Result(), 0, false)
-	old := f.lane
-	f.reconnect(t, 0)
-	old.Produce(f.batch(t, 1, "stale"))
-	wantCode(t, old.Result(), wire.CodeSuperseded) // and not fenced: the instance holds the id
-	f.lane.Produce(f.batch(t, 1, "b"))
-	wantStored(t, f.lane.Result(), 1, false)
-	wantValues(t, f.c, f.topic, 0, "a", "b")
-}
-
-func TestOpeningWaitsForWhatIsInFlight(t *testing.T) {
-	f := setUp(t)
-	began, release := f.HoldSync()
-	f.lane.Produce(f.batch(t, 0, "a"))
-	<-began
-	sent := batchfmt.Seq(0)
-	opened := make(chan wire.Message, 1)
-	c := rawclient.Dial(t, f.URL())
-	go func() {
-		_, m := c.OpenLane(&wire.OpenLane{Lane: 1, ProducerID: f.p.ProducerID, Key: f.p.Key, TopicID: f.topic.ID, Sent: &sent})
-		opened <- m
-	}()
-	// The lane of a stranger opens meanwhile: the partition is not held up.
-	c2 := rawclient.Dial(t, f.URL())
-	c2.Lane(c2.NewProducer(), f.topic, 0, -1)
-	select {
-	case m := <-opened:
-		t.Fatalf("the lane was opened before the sync: %+v", m)
-	default:
-	}
-	release()
-	m, ok := (<-opened).(*wire.LaneOpened)
-	if !ok || m.LastSequence != 0 || m.LastOffset != 0 {
-		t.Fatalf("opened with %+v, want last sequence 0 at offset 0", m)
-	}
 }
 
 func TestOpenLaneRefusals(t *testing.T) {
@@ -269,42 +152,6 @@ func TestOpenLaneRefusals(t *testing.T) {
 	}
 }
 
-func TestNamedProducerFencesTheOlderInstance(t *testing.T) {
-	s := servertest.Start(t)
-	c := rawclient.Dial(t, s.URL())
-	topic := c.CreateTopic("orders", 1)
-	initNamed := func(instance byte) wire.Message {
-		m := &wire.InitProducer{Name: "checkout"}
-		m.Instance[0] = instance
-		return c.Request(m)
-	}
-	first := initNamed(1).(*wire.ProducerInited)
-	if again := initNamed(1).(*wire.ProducerInited); *again != *first {
-		t.Fatalf("the same instance got %+v and then %+v", first, again)
-	}
-	old := c.Lane(first, topic, 0, -1)
-	old.Produce(rawclient.Batch(t, first, 0, "a"))
-	wantStored(t, old.Result(), 0, false)
-
-	second := initNamed(2).(*wire.ProducerInited)
-	if second.ProducerID != first.ProducerID || second.Epoch != first.Epoch+1 {
-		t.Fatalf("the second instance got %+v after %+v", second, first)
-	}
-	old.Produce(rawclient.Batch(t, first, 1, "zombie"))
-	wantCode(t, old.Result(), wire.CodeInvalidProducerEpoch)
-	_, reply := c.OpenLane(&wire.OpenLane{Lane: 1, ProducerID: first.ProducerID, Key: first.Key, TopicID: topic.ID})
-	wantError(t, reply, wire.CodeInvalidProducerEpoch)
-	wantError(t, initNamed(1), wire.CodeInvalidProducerEpoch)
-
-	l, opened := c.OpenLane(&wire.OpenLane{Lane: 1, ProducerID: second.ProducerID, Key: second.Key, Epoch: second.Epoch, TopicID: topic.ID, Fresh: true})
-	if m, ok := opened.(*wire.LaneOpened); !ok || m.LastSequence != 0 {
-		t.Fatalf("the new holder's lane: %+v", opened)
-	}
-	l.Produce(rawclient.Batch(t, second, 1, "b"))
-	wantStored(t, l.Result(), 1, false)
-	wantValues(t, c, topic, 0, "a", "b")
-}
-
 func TestProducerLimit(t *testing.T) {
 	s := servertest.Start(t, servertest.Configure(func(c *server.Config) { c.MaxProducers = 2 }))
 	c := rawclient.Dial(t, s.URL())
@@ -323,22 +170,4 @@ func TestProducerLimit(t *testing.T) {
 		t.Fatal("the server did not end the stream")
 	}
 	c.Lane(third, topic, 0, -1)
-}
-
-func TestAppendTimeNeverGoesBack(t *testing.T) {
-	f := setUp(t)
-	f.lane.Produce(f.batch(t, 0, "a"))
-	first := f.lane.Result()
-	f.AdvanceClock(-time.Hour)
-	f.lane.Produce(f.batch(t, 1, "b"))
-	second := f.lane.Result()
-	f.AdvanceClock(2 * time.Hour)
-	f.lane.Produce(f.batch(t, 2, "c"))
-	third := f.lane.Result()
-	if second.AppendTime < first.AppendTime {
-		t.Errorf("append time went back from %d to %d with the clock", first.AppendTime, second.AppendTime)
-	}
-	if third.AppendTime < first.AppendTime+int64(50*time.Minute/time.Millisecond) {
-		t.Errorf("append time %d did not follow the clock on from %d", third.AppendTime, first.AppendTime)
-	}
 }

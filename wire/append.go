@@ -14,6 +14,7 @@ import (
 func appendU16(b []byte, v uint16) []byte { return binary.LittleEndian.AppendUint16(b, v) }
 func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
+func appendI16(b []byte, v int16) []byte  { return appendU16(b, uint16(v)) }
 func appendI32(b []byte, v int32) []byte  { return appendU32(b, uint32(v)) }
 func appendI64(b []byte, v int64) []byte  { return appendU64(b, uint64(v)) }
 
@@ -43,6 +44,29 @@ func appendMillis(b []byte, d time.Duration) []byte {
 	return appendU32(b, uint32(min(max(d.Milliseconds(), 0), math.MaxUint32)))
 }
 
+// appendLongMillis is appendMillis for what may go on for months.
+func appendLongMillis(b []byte, d time.Duration) []byte {
+	return appendU64(b, uint64(max(d.Milliseconds(), 0)))
+}
+
 func appendMicros(b []byte, d time.Duration) []byte {
 	return appendU32(b, uint32(min(max(d.Microseconds(), 0), math.MaxUint32)))
+}
+
+// openItem leaves room for the length of an item, which starts at the place returned;
+// closeItem fills it in. What stands inside of a message goes between the two, so that
+// fields can be added to it later. What is in an item must not get beyond 64 KiB, whatever
+// the caller wants to say; a large item may.
+func openItem(b []byte) (int, []byte) { return len(b), append(b, 0, 0) }
+
+func closeItem(b []byte, start int) []byte {
+	binary.LittleEndian.PutUint16(b[start:], uint16(len(b)-start-2))
+	return b
+}
+
+func openLargeItem(b []byte) (int, []byte) { return len(b), append(b, 0, 0, 0, 0) }
+
+func closeLargeItem(b []byte, start int) []byte {
+	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	return b
 }

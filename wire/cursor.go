@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -11,7 +12,8 @@ import (
 
 // A cursor reads the fields of a message one after the other and keeps the first error,
 // so that a decoder is a list of fields. After an error every field reads as zero.
-// Bytes that are left at the end are fields of a newer peer and are ignored.
+// Bytes that are left at the end, of the message or of an item in it, are fields of a
+// newer peer and are ignored.
 //
 // Every method names its field the way the layout in the message's comment does: errors
 // and dumps show that name. A method exists for each meaning, not for each width, so
@@ -106,6 +108,14 @@ func (c *cursor) u64(field string) uint64 {
 	return v
 }
 
+func (c *cursor) i16(field string) int16 {
+	v := int16(c.take16(field))
+	if c.sees != nil {
+		c.saw(field, v)
+	}
+	return v
+}
+
 func (c *cursor) i32(field string) int32 {
 	v := int32(c.take32(field))
 	if c.sees != nil {
@@ -132,6 +142,14 @@ func (c *cursor) code(field string) Code {
 
 func (c *cursor) durability(field string) Durability {
 	v := Durability(c.take8(field))
+	if c.sees != nil {
+		c.saw(field, v)
+	}
+	return v
+}
+
+func (c *cursor) resolveOutcome(field string) ResolveOutcome {
+	v := ResolveOutcome(c.take8(field))
 	if c.sees != nil {
 		c.saw(field, v)
 	}
@@ -167,6 +185,16 @@ func (c *cursor) moment(field string) int64 {
 // millis reads a duration in milliseconds.
 func (c *cursor) millis(field string) time.Duration {
 	v := time.Duration(c.take32(field)) * time.Millisecond
+	if c.sees != nil {
+		c.saw(field, v)
+	}
+	return v
+}
+
+// longMillis reads a duration of 64 bits in milliseconds.
+func (c *cursor) longMillis(field string) time.Duration {
+	const most = math.MaxInt64 / uint64(time.Millisecond)
+	v := time.Duration(min(c.take64(field), most)) * time.Millisecond
 	if c.sees != nil {
 		c.saw(field, v)
 	}
@@ -270,8 +298,62 @@ func (c *cursor) takeBytes(field string, max int) []byte {
 	return c.take(field, int(n))
 }
 
-// list reads the length of a list whose items take at least itemBytes each, so that a
-// lie about the length cannot make us take memory.
+// A behind is what stands behind the item that a cursor is in.
+type behind struct {
+	rest  []byte
+	lacks uint32 // bytes of the item that are not there; only dumps go into such an item
+}
+
+// item goes into an item with a length of 16 bits: until leave, there is nothing behind it.
+func (c *cursor) item(field string) behind { return c.enter(field, uint32(c.take16(field))) }
+
+// largeItem is item for a length of 32 bits.
+func (c *cursor) largeItem(field string) behind { return c.enter(field, c.take32(field)) }
+
+func (c *cursor) enter(field string, n uint32) behind {
+	if c.sees != nil {
+		return c.enterSeen(field, n)
+	}
+	all := c.rest
+	if uint64(n) > uint64(len(all)) {
+		c.fail(field, "needs %d bytes, %d are left", n, len(all))
+		return behind{}
+	}
+	c.rest = all[:n:n]
+	return behind{rest: all[n:]}
+}
+
+// enterSeen is enter for a dump, which is to show the fields that are there.
+func (c *cursor) enterSeen(field string, n uint32) behind {
+	c.saw(field, dumpItemBytes(n))
+	have := uint32(min(uint64(n), uint64(len(c.rest))))
+	b := behind{rest: c.rest[have:], lacks: n - have}
+	c.rest = c.rest[:have:have]
+	c.from = c.rest
+	return b
+}
+
+// leave ends what item or largeItem began.
+func (c *cursor) leave(field string, b behind) {
+	if c.sees != nil {
+		c.leaveSeen(field, b)
+	}
+	c.rest = b.rest
+}
+
+func (c *cursor) leaveSeen(field string, b behind) {
+	switch n := len(c.rest); {
+	case b.lacks > 0:
+		c.fail(field, "%d of its bytes are not there", b.lacks)
+	case n > 0:
+		c.rest = nil
+		c.saw("", dumpNewer(n))
+	}
+	c.from = b.rest
+}
+
+// list reads the length of a list whose items take at least itemBytes each, with their
+// own length if they have one, so that a lie about the length cannot make us take memory.
 func (c *cursor) list(field string, itemBytes int) int {
 	n := c.take32(field)
 	if c.sees != nil {
@@ -296,14 +378,34 @@ func room[T any](list []T, n int) []T {
 	return list[:0]
 }
 
+// items is each for items with a length of 16 bits.
+func (c *cursor) items(n int, field string, read func()) {
+	for i := 0; i < n && c.err == nil; i++ {
+		c.begin(i)
+		b := c.item(field)
+		read()
+		c.leave(field, b)
+	}
+	c.end()
+}
+
 // each reads the n items of a list that list announced, and stops at an error.
 func (c *cursor) each(n int, read func()) {
 	for i := 0; i < n && c.err == nil; i++ {
-		if c.sees != nil {
-			c.saw("", dumpItem(i))
-		}
+		c.begin(i)
 		read()
 	}
+	c.end()
+}
+
+// begin and end tell of items and of the end of their list.
+func (c *cursor) begin(i int) {
+	if c.sees != nil {
+		c.saw("", dumpItem(i))
+	}
+}
+
+func (c *cursor) end() {
 	if c.sees != nil {
 		c.saw("", dumpListEnd{})
 	}

@@ -17,9 +17,14 @@
 //	                       S Drain
 //	request, a request and its reply
 //	    C InitProducer     S ProducerInited | Error
+//	    C BumpEpoch        S EpochBumped | Error
+//	    C CloseProducer    S ProducerClosed | Error
+//	    C Resolve          S Resolved | Error
 //	    C CreateTopic      S TopicCreated | Error
 //	    C DeleteTopic      S TopicDeleted | Error
 //	    C DescribeTopics   S TopicsDescribed | Error
+//	    C DescribeProducers  S ProducersDescribed | Error
+//	    C ExplainProducers   S ProducersExplained | Error
 //	lane, a producer's way into its partitions
 //	    C OpenLane         S LaneOpened | LaneRefused
 //	    C Produce          S ProduceResults, of several at once
@@ -34,16 +39,19 @@
 // The comment of each message lists its fields in the order of the wire. A u16 is an
 // unsigned number of 16 bits, an i64 a signed one of 64; "topic id 16" is 16 bytes; a str
 // is a u16 length and UTF-8; bytes is a u32 length and bytes; {count u32, each ...} is a
-// list. Bits of a u8 called flags that have no name must be zero.
+// list. A group of fields that begins with "length" says how many bytes stand behind that
+// length and belong to the group. Bits of a u8 called flags that have no name must be zero.
 //
 // # Peers of different age
 //
 // A newer peer may append fields to the end of a message; an older one ignores bytes
 // behind the last field that it knows, and a newer decoder must take their absence for a
-// default. That does not work for what stands inside of something else, the items of
-// lists and the Error in Refused and LaneRefused: those never change. A frame of a kind
-// that is not known is stepped over if the top bit of its kind says that it is optional,
-// else the stream is refused. Numbers of kinds and codes are never used again.
+// default. The same goes for what stands inside of a message: items of lists, a topic, an
+// Error carry their length for that. Only items that are a single value, such as names, and
+// the point in OpenLane never change. A frame of a kind that is not known is stepped over
+// if the top bit of its kind says that it is optional, else the stream is refused. Numbers
+// of kinds, codes and outcomes are never used again; what names nothing that a peer knows
+// is kept, and printed as a number.
 //
 // # Errors
 //

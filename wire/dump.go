@@ -97,9 +97,11 @@ func (d *dumper) payload(m Message, payload []byte) {
 	if c.err != nil {
 		d.complain(c.err.(*FrameError).Field, c.err.(*FrameError).Reason)
 	} else if len(c.rest) > 0 {
-		d.note(fmt.Sprintf("%d bytes of a newer peer", len(c.rest)))
+		d.note(newerText(len(c.rest)))
 	}
 }
+
+func newerText(n int) string { return fmt.Sprintf("%d bytes of a newer peer", n) }
 
 // field is what a cursor calls.
 func (d *dumper) field(name string, _ []byte, value any) {
@@ -109,6 +111,13 @@ func (d *dumper) field(name string, _ []byte, value any) {
 		return
 	case dumpListEnd:
 		d.listEnd()
+		return
+	case dumpItemBytes: // dumps are for people, who see where an item ends
+		return
+	case dumpNewer:
+		if !d.muted() {
+			d.note(newerText(int(v)))
+		}
 		return
 	case dumpList:
 		d.line(name, value)

@@ -75,6 +75,8 @@ func damagedFrames(t testing.TB) []dumpSample {
 		{"no batch", Append(nil, &Produce{Batch: []byte("GET / HTTP/1.1")})},
 		{"more names than a line shows", Append(nil, &DescribeTopics{Names: make([]string, 12)})},
 		{"results cut off", results[:HeaderSize+4+resultBytes+12]},
+		{"items of a newer peer", newerItems()},
+		{"item of a newer peer cut off", newerItems()[:HeaderSize+4+2+resultBytes]},
 		{"text that would act on a terminal", badText},
 		{"name over its limit", long},
 		{"list that lies", append(header(7, KindDescribeTopics, 0), 0xff, 0xff, 0xff, 0xff, 1, 0, 'x')},
@@ -106,7 +108,8 @@ func TestDumpsKeepSecrets(t *testing.T) {
 // Keys stay hidden however a message is printed.
 func TestKeysCannotBePrinted(t *testing.T) {
 	inited, open := &ProducerInited{Key: id16(0xe0)}, &OpenLane{Key: id16(0xe0)}
-	for _, m := range []any{inited, *inited, open, *open} {
+	bump, shut, resolve := &BumpEpoch{Key: id16(0xe0)}, &CloseProducer{Key: id16(0xe0)}, &Resolve{Key: id16(0xe0)}
+	for _, m := range []any{inited, *inited, open, *open, bump, *bump, shut, *shut, resolve, *resolve} {
 		json, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)

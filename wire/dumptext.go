@@ -11,14 +11,16 @@ import (
 
 // What cursors show in place of a plain value, for the sake of dumpText.
 type (
-	dumpMoment  int64           // Unix milliseconds
-	dumpPlace   batchfmt.Offset // or FromEarliest, FromLatest
-	dumpToken   [16]byte
-	dumpBatches []byte
-	dumpList    int // how many items
-	dumpItem    int // which item begins
-	dumpListEnd struct{}
-	dumpFlags   struct {
+	dumpMoment    int64           // Unix milliseconds
+	dumpPlace     batchfmt.Offset // or FromEarliest, FromLatest
+	dumpToken     [16]byte
+	dumpBatches   []byte
+	dumpList      int // how many items
+	dumpItem      int // which item begins
+	dumpListEnd   struct{}
+	dumpNewer     int    // bytes at the end of an item that a newer peer has put there
+	dumpItemBytes uint32 // the length in front of an item
+	dumpFlags     struct {
 		bits  uint8
 		names []string
 	}

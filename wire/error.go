@@ -13,8 +13,8 @@ const maxDetail = 2 << 10
 
 // Error is a refusal with its subject: the reply to a request that failed, and part of
 // LaneRefused and Refused. It is an error; [Code.Info] says what a refusal means. What
-// was refused is in the fields, for programs; the text in Detail is for people. Because
-// other messages hold it, no field can ever be added to it.
+// was refused is in the fields, for programs; the text in Detail is for people. Inside of
+// other messages its length, a u16, stands in front of it.
 //
 //	code u16, retry after u32 (ms), topic str, topic id 16, partition i32,
 //	producer id u64, sequence i64, expected i64, detail str
@@ -78,4 +78,16 @@ func (e *Error) decode(c *cursor) {
 	e.Sequence = c.i64("sequence")
 	e.Expected = c.i64("expected")
 	e.Detail = c.str("detail", maxDetail)
+}
+
+// appendItem and decodeItem are for an Error inside of another message.
+func (e *Error) appendItem(b []byte) []byte {
+	start, b := openItem(b)
+	return closeItem(e.appendPayload(b), start)
+}
+
+func (e *Error) decodeItem(c *cursor) {
+	item := c.item("error")
+	e.decode(c)
+	c.leave("error", item)
 }

@@ -20,31 +20,41 @@ const KindOptional Kind = 1 << 15
 
 // The kinds of frames. A number is never used again for something else.
 const (
-	KindHello           Kind = 1
-	KindHelloOK         Kind = 2
-	KindRefused         Kind = 3
-	KindError           Kind = 4
-	KindPing            Kind = 5
-	KindPong            Kind = 6
-	KindDrain           Kind = 7
-	KindInitProducer    Kind = 16
-	KindProducerInited  Kind = 17
-	KindOpenLane        Kind = 18
-	KindLaneOpened      Kind = 19
-	KindLaneRefused     Kind = 20
-	KindProduce         Kind = 21
-	KindProduceResults  Kind = 22
-	KindSubscribe       Kind = 32
-	KindSubscribed      Kind = 33
-	KindBatches         Kind = 34
-	KindCredit          Kind = 35
-	KindEndReached      Kind = 36
-	KindCreateTopic     Kind = 48
-	KindTopicCreated    Kind = 49
-	KindDeleteTopic     Kind = 50
-	KindTopicDeleted    Kind = 51
-	KindDescribeTopics  Kind = 52
-	KindTopicsDescribed Kind = 53
+	KindHello              Kind = 1
+	KindHelloOK            Kind = 2
+	KindRefused            Kind = 3
+	KindError              Kind = 4
+	KindPing               Kind = 5
+	KindPong               Kind = 6
+	KindDrain              Kind = 7
+	KindInitProducer       Kind = 16
+	KindProducerInited     Kind = 17
+	KindOpenLane           Kind = 18
+	KindLaneOpened         Kind = 19
+	KindLaneRefused        Kind = 20
+	KindProduce            Kind = 21
+	KindProduceResults     Kind = 22
+	KindBumpEpoch          Kind = 23
+	KindEpochBumped        Kind = 24
+	KindCloseProducer      Kind = 25
+	KindProducerClosed     Kind = 26
+	KindResolve            Kind = 27
+	KindResolved           Kind = 28
+	KindSubscribe          Kind = 32
+	KindSubscribed         Kind = 33
+	KindBatches            Kind = 34
+	KindCredit             Kind = 35
+	KindEndReached         Kind = 36
+	KindCreateTopic        Kind = 48
+	KindTopicCreated       Kind = 49
+	KindDeleteTopic        Kind = 50
+	KindTopicDeleted       Kind = 51
+	KindDescribeTopics     Kind = 52
+	KindTopicsDescribed    Kind = 53
+	KindDescribeProducers  Kind = 54
+	KindProducersDescribed Kind = 55
+	KindExplainProducers   Kind = 56
+	KindProducersExplained Kind = 57
 )
 
 // produceOverhead bounds what a Produce or Batches frame holds besides batches.
@@ -57,31 +67,41 @@ var kinds = map[Kind]struct {
 	limit int
 	make  func() Message
 }{
-	KindHello:           {"Hello", 4 << 10, func() Message { return new(Hello) }},
-	KindHelloOK:         {"HelloOK", 4 << 10, func() Message { return new(HelloOK) }},
-	KindRefused:         {"Refused", 4 << 10, func() Message { return new(Refused) }},
-	KindError:           {"Error", 4 << 10, func() Message { return new(Error) }},
-	KindPing:            {"Ping", 256, func() Message { return new(Ping) }},
-	KindPong:            {"Pong", 256, func() Message { return new(Pong) }},
-	KindDrain:           {"Drain", 4 << 10, func() Message { return new(Drain) }},
-	KindInitProducer:    {"InitProducer", 4 << 10, func() Message { return new(InitProducer) }},
-	KindProducerInited:  {"ProducerInited", 4 << 10, func() Message { return new(ProducerInited) }},
-	KindOpenLane:        {"OpenLane", 4 << 10, func() Message { return new(OpenLane) }},
-	KindLaneOpened:      {"LaneOpened", 4 << 10, func() Message { return new(LaneOpened) }},
-	KindLaneRefused:     {"LaneRefused", 4 << 10, func() Message { return new(LaneRefused) }},
-	KindProduce:         {"Produce", batchfmt.MaxBatchBytes + produceOverhead, func() Message { return new(Produce) }},
-	KindProduceResults:  {"ProduceResults", 1 << 20, func() Message { return new(ProduceResults) }},
-	KindSubscribe:       {"Subscribe", 4 << 10, func() Message { return new(Subscribe) }},
-	KindSubscribed:      {"Subscribed", 4 << 10, func() Message { return new(Subscribed) }},
-	KindBatches:         {"Batches", batchfmt.MaxBatchBytes + produceOverhead, func() Message { return new(Batches) }},
-	KindCredit:          {"Credit", 256, func() Message { return new(Credit) }},
-	KindEndReached:      {"EndReached", 256, func() Message { return new(EndReached) }},
-	KindCreateTopic:     {"CreateTopic", 4 << 10, func() Message { return new(CreateTopic) }},
-	KindTopicCreated:    {"TopicCreated", 1 << 20, func() Message { return new(TopicCreated) }},
-	KindDeleteTopic:     {"DeleteTopic", 4 << 10, func() Message { return new(DeleteTopic) }},
-	KindTopicDeleted:    {"TopicDeleted", 4 << 10, func() Message { return new(TopicDeleted) }},
-	KindDescribeTopics:  {"DescribeTopics", 64 << 10, func() Message { return new(DescribeTopics) }},
-	KindTopicsDescribed: {"TopicsDescribed", 4 << 20, func() Message { return new(TopicsDescribed) }},
+	KindHello:              {"Hello", 4 << 10, func() Message { return new(Hello) }},
+	KindHelloOK:            {"HelloOK", 4 << 10, func() Message { return new(HelloOK) }},
+	KindRefused:            {"Refused", 4 << 10, func() Message { return new(Refused) }},
+	KindError:              {"Error", 4 << 10, func() Message { return new(Error) }},
+	KindPing:               {"Ping", 256, func() Message { return new(Ping) }},
+	KindPong:               {"Pong", 256, func() Message { return new(Pong) }},
+	KindDrain:              {"Drain", 4 << 10, func() Message { return new(Drain) }},
+	KindInitProducer:       {"InitProducer", 16 << 10, func() Message { return new(InitProducer) }},
+	KindProducerInited:     {"ProducerInited", 4 << 10, func() Message { return new(ProducerInited) }},
+	KindOpenLane:           {"OpenLane", 4 << 10, func() Message { return new(OpenLane) }},
+	KindLaneOpened:         {"LaneOpened", 4 << 10, func() Message { return new(LaneOpened) }},
+	KindLaneRefused:        {"LaneRefused", 4 << 10, func() Message { return new(LaneRefused) }},
+	KindProduce:            {"Produce", batchfmt.MaxBatchBytes + produceOverhead, func() Message { return new(Produce) }},
+	KindProduceResults:     {"ProduceResults", 1 << 20, func() Message { return new(ProduceResults) }},
+	KindBumpEpoch:          {"BumpEpoch", 4 << 10, func() Message { return new(BumpEpoch) }},
+	KindEpochBumped:        {"EpochBumped", 4 << 10, func() Message { return new(EpochBumped) }},
+	KindCloseProducer:      {"CloseProducer", 4 << 10, func() Message { return new(CloseProducer) }},
+	KindProducerClosed:     {"ProducerClosed", 4 << 10, func() Message { return new(ProducerClosed) }},
+	KindResolve:            {"Resolve", 4 << 10, func() Message { return new(Resolve) }},
+	KindResolved:           {"Resolved", 4 << 10, func() Message { return new(Resolved) }},
+	KindSubscribe:          {"Subscribe", 4 << 10, func() Message { return new(Subscribe) }},
+	KindSubscribed:         {"Subscribed", 4 << 10, func() Message { return new(Subscribed) }},
+	KindBatches:            {"Batches", batchfmt.MaxBatchBytes + produceOverhead, func() Message { return new(Batches) }},
+	KindCredit:             {"Credit", 256, func() Message { return new(Credit) }},
+	KindEndReached:         {"EndReached", 256, func() Message { return new(EndReached) }},
+	KindCreateTopic:        {"CreateTopic", 4 << 10, func() Message { return new(CreateTopic) }},
+	KindTopicCreated:       {"TopicCreated", 1 << 20, func() Message { return new(TopicCreated) }},
+	KindDeleteTopic:        {"DeleteTopic", 4 << 10, func() Message { return new(DeleteTopic) }},
+	KindTopicDeleted:       {"TopicDeleted", 4 << 10, func() Message { return new(TopicDeleted) }},
+	KindDescribeTopics:     {"DescribeTopics", 64 << 10, func() Message { return new(DescribeTopics) }},
+	KindTopicsDescribed:    {"TopicsDescribed", 4 << 20, func() Message { return new(TopicsDescribed) }},
+	KindDescribeProducers:  {"DescribeProducers", 4 << 10, func() Message { return new(DescribeProducers) }},
+	KindProducersDescribed: {"ProducersDescribed", 1 << 20, func() Message { return new(ProducersDescribed) }},
+	KindExplainProducers:   {"ExplainProducers", 4 << 10, func() Message { return new(ExplainProducers) }},
+	KindProducersExplained: {"ProducersExplained", 1 << 20, func() Message { return new(ProducersExplained) }},
 }
 
 // Optional reports whether a peer that does not know the kind may step over it.

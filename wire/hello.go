@@ -113,7 +113,7 @@ func (m *HelloOK) decode(c *cursor) {
 
 // Refused answers a Hello that the server does not accept; it says which side is older.
 //
-//	error, min protocol u16, max protocol u16
+//	length u16, error, min protocol u16, max protocol u16
 type Refused struct {
 	Err                      Error
 	MinProtocol, MaxProtocol uint16 // that the server speaks
@@ -128,13 +128,13 @@ func (m *Refused) Error() string { return m.Err.Error() }
 func (m *Refused) Unwrap() error { return &m.Err }
 
 func (m *Refused) appendPayload(b []byte) []byte {
-	b = m.Err.appendPayload(b)
+	b = m.Err.appendItem(b)
 	b = appendU16(b, m.MinProtocol)
 	return appendU16(b, m.MaxProtocol)
 }
 
 func (m *Refused) decode(c *cursor) {
-	m.Err.decode(c)
+	m.Err.decodeItem(c)
 	m.MinProtocol = c.u16("min protocol")
 	m.MaxProtocol = c.u16("max protocol")
 }

@@ -27,8 +27,8 @@ var laneFlags = []string{"acked", "sent", "fresh"}
 //	acked {sequence i64, offset i64, digest u64}, sent i64
 type OpenLane struct {
 	Lane       uint32              // stands for the lane in all frames that follow on this stream
-	ProducerID batchfmt.ProducerID // never 0
-	Key        Secret              // from ProducerInited, a secret
+	ProducerID batchfmt.ProducerID // 0 opens a plain lane: batches of version 1, of which nothing is remembered
+	Key        Secret              // from ProducerInited, a secret; not read in a plain lane, nor is what follows but topic and partition
 	Epoch      batchfmt.Epoch
 	TopicID    [16]byte
 	Partition  int32
@@ -127,7 +127,7 @@ func (m *LaneOpened) decode(c *cursor) {
 // LaneRefused answers OpenLane when the lane cannot be opened, and ends an open lane
 // that lost its right; the stream and its other lanes go on.
 //
-//	lane u32, error
+//	lane u32, length u16, error
 type LaneRefused struct {
 	Lane uint32
 	Err  Error
@@ -137,10 +137,10 @@ type LaneRefused struct {
 func (*LaneRefused) Kind() Kind { return KindLaneRefused }
 
 func (m *LaneRefused) appendPayload(b []byte) []byte {
-	return m.Err.appendPayload(appendU32(b, m.Lane))
+	return m.Err.appendItem(appendU32(b, m.Lane))
 }
 
 func (m *LaneRefused) decode(c *cursor) {
 	m.Lane = c.u32("lane")
-	m.Err.decode(c)
+	m.Err.decodeItem(c)
 }

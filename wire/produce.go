@@ -110,7 +110,7 @@ type ProduceResult struct {
 }
 
 // resultBytes is the size of a result without its detail.
-const resultBytes = 4 + 8 + 2 + 1 + 8 + 8 + 8 + 8 + 12 + 4 + 2
+const resultBytes = 2 + 4 + 8 + 2 + 1 + 8 + 8 + 8 + 8 + 12 + 4 + 2
 
 // MaxResultsPerFrame is how many results a server puts into one frame: even with the
 // longest details it stays below the limit of the frame. Readers take what the frame's
@@ -119,7 +119,7 @@ const MaxResultsPerFrame = 256
 
 // ProduceResults answers Produce frames, several at once.
 //
-//	count u32, each: lane u32, base sequence i64, code u16, flags u8, base offset i64,
+//	count u32, each: length u16, lane u32, base sequence i64, code u16, flags u8, base offset i64,
 //	append time i64, expected i64, persisted through i64, queue u32, append u32,
 //	sync u32 (all µs), retry after u32 (ms), detail str
 type ProduceResults struct{ Results []ProduceResult }
@@ -146,6 +146,7 @@ func (r *ProduceResult) append(b []byte) []byte {
 	if r.NotStored {
 		flags |= resultNotStored
 	}
+	start, b := openItem(b)
 	b = appendU32(b, r.Lane)
 	b = appendI64(b, int64(r.BaseSequence))
 	b = appendU16(b, uint16(r.Code))
@@ -158,13 +159,13 @@ func (r *ProduceResult) append(b []byte) []byte {
 	b = appendMicros(b, r.Timings.Append)
 	b = appendMicros(b, r.Timings.Sync)
 	b = appendMillis(b, r.RetryAfter)
-	return appendText(b, r.Detail, maxDetail)
+	return closeItem(appendText(b, r.Detail, maxDetail), start)
 }
 
 func (m *ProduceResults) decode(c *cursor) {
 	n := c.list("results", resultBytes)
 	m.Results = room(m.Results, n)
-	c.each(n, func() { m.Results = append(m.Results, readResult(c)) })
+	c.items(n, "result", func() { m.Results = append(m.Results, readResult(c)) })
 }
 
 func readResult(c *cursor) ProduceResult {

@@ -115,6 +115,7 @@ func TestWritersCutWhatDoesNotFit(t *testing.T) {
 		{"topic of an error, as a peer asked for it", &Error{Topic: strings.Repeat("t", 3000)}, &Error{Topic: strings.Repeat("t", maxName)}},
 		{"long timings", &ProduceResults{[]ProduceResult{{Timings: Timings{Sync: 2 * time.Hour}}}},
 			&ProduceResults{[]ProduceResult{{Timings: Timings{Sync: math.MaxUint32 * time.Microsecond}}}}},
+		{"reason that is no UTF-8", &Resolved{Detail: "a\xffb"}, &Resolved{Detail: "ab"}},
 		{"long SDK name", &Hello{SDKName: strings.Repeat("s", 300)}, &Hello{SDKName: strings.Repeat("s", maxName)}},
 	}
 	for _, test := range tests {
@@ -137,7 +138,8 @@ func TestLargestRefusalsFitTheirFrames(t *testing.T) {
 	for i := range results.Results {
 		results.Results[i].Detail = worst.Detail
 	}
-	for _, m := range []Message{&worst, &Refused{Err: worst}, &LaneRefused{Err: worst}, &Drain{Reason: worst.Detail}, results} {
+	for _, m := range []Message{&worst, &Refused{Err: worst}, &LaneRefused{Err: worst}, &Drain{Reason: worst.Detail},
+		&Resolved{Detail: worst.Detail}, results} {
 		var w bytes.Buffer
 		if err := Write(&w, m); err != nil {
 			t.Errorf("%v: %v", m.Kind(), err)

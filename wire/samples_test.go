@@ -58,7 +58,7 @@ type sample struct {
 }
 
 func samples(t testing.TB) []sample {
-	return slices.Concat(connectionSamples(), laneSamples(t), subscriptionSamples(t), topicSamples())
+	return slices.Concat(connectionSamples(), producerSamples(), laneSamples(t), subscriptionSamples(t), topicSamples(), historySamples())
 }
 
 func connectionSamples() []sample {
@@ -79,9 +79,45 @@ func connectionSamples() []sample {
 		{"Ping", &Ping{Nonce: 0x0123456789abcdef}},
 		{"Pong", &Pong{Nonce: 0x0123456789abcdef}},
 		{"Drain", &Drain{RetryAfter: 2 * time.Second, Reason: "restart for an upgrade"}},
+	}
+}
+
+func producerSamples() []sample {
+	return []sample{
 		{"InitProducer", &InitProducer{Instance: id16(0x50)}},
 		{"InitProducer-named", &InitProducer{Instance: id16(0x50), Name: "billing", TransactionalID: "tx-1"}},
 		{"ProducerInited", &ProducerInited{ProducerID: 77, Epoch: 2, Key: id16(0x70)}},
+		{"BumpEpoch", &BumpEpoch{ProducerID: 77, Key: id16(0x70), Request: id16(0x30)}},
+		{"EpochBumped", &EpochBumped{Epoch: 3}},
+		{"CloseProducer", &CloseProducer{ProducerID: 77, Key: id16(0x70)}},
+		{"ProducerClosed", &ProducerClosed{}},
+		{"Resolve", &Resolve{ProducerID: 77, Epoch: 2, TopicID: id16(0x10), Partition: 3, Base: 900, Last: 902, Digest: 0xfeedfacecafebeef}},
+		{"Resolve-settle", &Resolve{ProducerID: 77, Key: id16(0x70), Epoch: 2, TopicID: id16(0x10), Partition: 3,
+			Base: 900, Last: 902, Digest: 0xfeedfacecafebeef, Settle: true}},
+		{"Resolved", &Resolved{Outcome: ResolveStored, Verified: true, Offset: 4001, LastSequence: 905, Epoch: 2}},
+		{"Resolved-unreadable", &Resolved{Outcome: ResolveStored, Unreadable: true, Offset: 4001, LastSequence: 905, Epoch: 2,
+			Detail: "offsets 3990 to 4010 are damaged"}},
+		{"Resolved-never", &Resolved{Outcome: ResolveNever, Offset: -1, LastSequence: 899, Epoch: 3}},
+		{"Resolved-newer", &Resolved{Outcome: 200, Offset: -1, LastSequence: -1, Detail: "what a newer server means"}},
+	}
+}
+
+func historySamples() []sample {
+	window := []WindowEntry{{Base: 895, Last: 899, Offset: 3996, Digest: 0xfeedfacecafebeef}, {Base: 900, Last: 902, Offset: 4001, Digest: 0x0123456789abcdef}}
+	return []sample{
+		{"DescribeProducers", &DescribeProducers{TopicID: id16(0x10), Partition: 3, ProducerID: 77}},
+		{"DescribeProducers-page", &DescribeProducers{TopicID: id16(0x10), Partition: 3, After: 77, Limit: 100}},
+		{"ProducersDescribed", &ProducersDescribed{Lanes: []LaneInfo{
+			{ProducerID: 77, Name: "billing", Epoch: 2, Last: 902, LastOffset: 4003, Confirmed: 899, Window: window, InFlight: 1,
+				Idle: 1500 * time.Millisecond, Opening: 4, Open: true, Position: []byte("file-9:112")},
+			{ProducerID: 78, Last: -1, LastOffset: -1, Confirmed: -1, Closed: true, Suspect: true, Retired: true, Idle: 100 * 24 * time.Hour},
+		}, Total: 4096, Retired: 100_000, Forgotten: 12, More: true}},
+		{"ProducersDescribed-none", &ProducersDescribed{}},
+		{"ExplainProducers", &ExplainProducers{TopicID: id16(0x10), Partition: 3, ProducerID: 77, Limit: 20}},
+		{"ProducersExplained", &ProducersExplained{Decisions: []Decision{
+			{Time: noon, ProducerID: 77, Epoch: 2, Base: 900, Last: 902, Row: 9, Kind: "accept", Text: "it comes next", Offset: 4001},
+			{Time: noon + 7, ProducerID: 77, Epoch: 2, Base: 906, Last: 906, Row: -1, Kind: "gap", Text: "sequence 903 comes next", Offset: -1},
+		}}},
 	}
 }
 
@@ -168,7 +204,7 @@ func extreme(v reflect.Value, large bool) {
 		if large {
 			v.SetUint(math.MaxUint64 >> (64 - v.Type().Bits()))
 		}
-	case reflect.Int32, reflect.Int64:
+	case reflect.Int16, reflect.Int32, reflect.Int64:
 		extremeInt(v, large)
 	default:
 		panic("a field of kind " + v.Kind().String() + " has no extreme")

@@ -4,8 +4,8 @@ import "github.com/quoin-io/quoin/batchfmt"
 
 // TopicInfo describes a topic.
 //
-//	name str, topic id 16, created i64, max batch bytes u32,
-//	partitions {count u32, each: log start i64, high watermark i64, bytes i64, code u16}
+//	length u32, name str, topic id 16, created i64, max batch bytes u32,
+//	partitions {count u32, each: length u16, log start i64, high watermark i64, bytes i64, code u16}
 type TopicInfo struct {
 	Name          string
 	ID            [16]byte // random, made anew when a topic is deleted and created again
@@ -23,33 +23,36 @@ type PartitionInfo struct {
 }
 
 const (
-	topicInfoBytes     = 2 + 16 + 8 + 4 + 4
-	partitionInfoBytes = 8 + 8 + 8 + 2
+	topicInfoBytes     = 4 + 2 + 16 + 8 + 4 + 4
+	partitionInfoBytes = 2 + 8 + 8 + 8 + 2
 )
 
 func (t *TopicInfo) append(b []byte) []byte {
+	start, b := openLargeItem(b)
 	b = appendStr(b, t.Name)
 	b = append(b, t.ID[:]...)
 	b = appendI64(b, t.Created)
 	b = appendU32(b, t.MaxBatchBytes)
 	b = appendU32(b, uint32(len(t.Partitions)))
 	for _, p := range t.Partitions {
-		b = appendI64(b, int64(p.LogStart))
-		b = appendI64(b, int64(p.HighWatermark))
-		b = appendI64(b, p.Bytes)
-		b = appendU16(b, uint16(p.Code))
+		start, item := openItem(b)
+		item = appendI64(item, int64(p.LogStart))
+		item = appendI64(item, int64(p.HighWatermark))
+		item = appendI64(item, p.Bytes)
+		b = closeItem(appendU16(item, uint16(p.Code)), start)
 	}
-	return b
+	return closeLargeItem(b, start)
 }
 
 func (t *TopicInfo) decode(c *cursor) {
+	item := c.largeItem("topic")
 	t.Name = c.str("name", maxName)
 	t.ID = c.id("topic id")
 	t.Created = c.moment("created")
 	t.MaxBatchBytes = c.u32("max batch bytes")
 	n := c.list("partitions", partitionInfoBytes)
 	t.Partitions = room(t.Partitions, n)
-	c.each(n, func() {
+	c.items(n, "partition", func() {
 		t.Partitions = append(t.Partitions, PartitionInfo{
 			LogStart:      batchfmt.Offset(c.i64("log start")),
 			HighWatermark: batchfmt.Offset(c.i64("high watermark")),
@@ -57,6 +60,7 @@ func (t *TopicInfo) decode(c *cursor) {
 			Code:          c.code("code"),
 		})
 	})
+	c.leave("topic", item)
 }
 
 // CreateTopic makes a topic.

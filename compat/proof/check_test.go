@@ -11,8 +11,13 @@ import (
 	"github.com/quoin-io/quoin/sdk"
 )
 
-// patience is how long these tests wait for anything; it is never reached by one that passes.
-var patience = flag.Duration("patience", 2*time.Minute, "how long to wait for what must come")
+var (
+	// patience is how long these tests wait for anything; it is never reached by one that passes.
+	patience = flag.Duration("patience", 2*time.Minute, "how long to wait for what must come")
+	// seed is for all that these tests leave to chance and can choose themselves. What two
+	// processes do to each other is not repeated by it.
+	seed = flag.Uint64("seed", 20261, "of the choices that campaigns make")
+)
 
 // An outcome is what a producer was told about one of its records.
 type outcome struct {
@@ -31,6 +36,14 @@ type sender struct {
 	outcomes map[int]outcome
 	fresh    []int // whose outcomes came since takeAcknowledged
 	sent     int
+	over     int // how many were sent when the topic was deleted
+	awaited  *awaited
+}
+
+// awaited is closed when a record that is not before from was stored.
+type awaited struct {
+	from   int
+	stored chan struct{}
 }
 
 func newSender(tb testing.TB, c *sdk.Client, topic, name string, set func(*sdk.ProducerBuilder) *sdk.ProducerBuilder) *sender {
@@ -50,8 +63,10 @@ func (s *sender) send(text string) { s.sendThen(text, func() {}) }
 // sendThen is send that calls decided when the record has its outcome. A record that is
 // not even accepted has that for its outcome, and is returned as an error as well.
 func (s *sender) sendThen(text string, decided func()) error {
+	s.mu.Lock()
 	n := s.sent
 	s.sent++
+	s.mu.Unlock()
 	r := sdk.Record{
 		Value:   []byte(text),
 		Headers: []sdk.Header{{Key: "sender", Value: []byte(s.name)}, {Key: "n", Value: fmt.Append(nil, n)}},
@@ -80,6 +95,19 @@ func (s *sender) note(n int, o outcome) {
 	}
 	s.outcomes[n] = o
 	s.fresh = append(s.fresh, n)
+	if a := s.awaited; a != nil && n >= a.from && o.err == nil {
+		s.awaited = nil
+		close(a.stored)
+	}
+}
+
+// nextStored is closed when a record is stored that is sent from now on. It is for one
+// caller at a time.
+func (s *sender) nextStored() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaited = &awaited{from: s.sent, stored: make(chan struct{})}
+	return s.awaited.stored
 }
 
 // finish waits for every outcome and closes the producer. All must be stored.

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/compat/campaign"
 	"github.com/quoin-io/quoin/server/servertest"
 	"github.com/quoin-io/quoin/wire"
 )
 
-const (
-	cutBatches = 200
-	cutSeed    = 20261
-)
+const cutBatches = 200
 
 // A boundary is the end of a frame of a lane: the batch that came in, or the result that
 // went out.
@@ -36,7 +34,7 @@ type cuts struct {
 }
 
 func newCuts(inside int) *cuts {
-	return &cuts{rng: rand.New(rand.NewPCG(cutSeed, 0)), done: make(map[boundary]bool), inside: inside, next: 1}
+	return &cuts{rng: rand.New(rand.NewPCG(*seed, 0)), done: make(map[boundary]bool), inside: inside, next: 1}
 }
 
 func (c *cuts) hooks() servertest.FrameHooks {
@@ -103,6 +101,7 @@ func (c *cuts) count(in bool, kind wire.Kind) (n int) {
 // TestCutAtEveryFrameBoundary sends 200 batches while the connection is cut once at the
 // end of every frame of the lane, in both directions, and at 200 places inside of frames.
 func TestCutAtEveryFrameBoundary(t *testing.T) {
+	run := campaign.Start(t, *seed)
 	s := servertest.Start(t)
 	client := dial(t, s.URL())
 	createTopic(t, client, "cuts", 1)
@@ -118,6 +117,8 @@ func TestCutAtEveryFrameBoundary(t *testing.T) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	run.Count("boundaries", len(c.done))
+	run.Count("inside frames", 200-c.inside)
 	for _, row := range []struct {
 		in   bool
 		kind wire.Kind

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -15,12 +16,14 @@ func TestFailedAppendsLoseNothing(t *testing.T) {
 	client := dial(t, s.URL())
 	createTopic(t, client, "appends", 1)
 	p := newSender(t, client, "appends", "p", onePerBatch)
+	ctx, cancel := context.WithTimeout(t.Context(), *patience)
+	defer cancel()
 	for i := range 70 {
 		if i%7 == 3 {
 			s.FailAppend()
 		}
 		p.send(fmt.Sprintf("line %d", i))
-		if err := p.producer.Flush(t.Context()); err != nil {
+		if err := p.producer.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

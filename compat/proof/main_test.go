@@ -7,10 +7,16 @@ import (
 	"go.uber.org/goleak"
 )
 
+// roles are what the test binary can be besides a test, by the variable of the environment
+// that makes it so: a process that can be killed.
+var roles = map[string]func(){envServe: serveProcess}
+
 func TestMain(m *testing.M) {
-	if os.Getenv(envServe) != "" {
-		serveProcess() // this process is the server of another one
-		return
+	for env, play := range roles {
+		if os.Getenv(env) != "" {
+			play()
+			return
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

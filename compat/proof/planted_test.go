@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,12 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"dedup-off", "TestEveryAckIsLostOnce"},
 		{"early-state", "TestFailedAppendsLoseNothing"},
 		{"early-ack", "TestPowerCutLosesNothingAcknowledged"},
+		{"dedup-off", "TestKilledServer"},
+		{"same-topic-id", "TestKilledServer"},
+		{"left-deletes", "TestKilledServer"},
+	}
+	if runtime.GOOS == "linux" {
+		rows = append(rows, struct{ bug, test string }{"early-state", "TestDiskFillsUp"})
 	}
 	for _, row := range rows {
 		t.Run(row.bug+"/"+row.test, func(t *testing.T) {
@@ -42,7 +49,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		if out, err := runBuilt(binary, "TestFailedAppendsLoseNothing|TestPowerCutLosesNothingAcknowledged", "none"); err != nil {
+		if out, err := runBuilt(binary, "TestFailedAppendsLoseNothing|TestPowerCutLosesNothingAcknowledged|TestKilledServer|TestDiskFillsUp", "none"); err != nil {
 			t.Errorf("without a bug: %v\n%s", err, out)
 		}
 	})

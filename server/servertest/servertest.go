@@ -2,7 +2,9 @@ package servertest
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,7 +25,8 @@ const drain = 200 * time.Millisecond
 const shutdownTimeout = 10 * time.Second
 
 // A Server is a running server with faults. Its methods may be called from any
-// goroutine, but Restart and Crash not while another of them runs.
+// goroutine, but Restart and Crash not while another of them runs. Those that name package
+// vfs are for tests below server, which alone can import it.
 type Server struct {
 	tb    testing.TB
 	cfg   server.Config
@@ -31,11 +34,15 @@ type Server struct {
 	disk  *vfs.Faulty
 	clock atomic.Int64 // how far the clock is ahead of the real one, nanoseconds
 
+	begin  time.Time
+	uptime atomic.Int64 // how far the uptime is ahead of the real one, nanoseconds
+
 	mu struct {
 		sync.Mutex
 		running *server.Server
 		drops   int // acknowledgements until the one that is dropped; 0 for none
 		onFrame FrameHooks
+		noOpen  func(name string) bool // files that cannot be opened
 	}
 }
 
@@ -67,7 +74,7 @@ func Configure(f func(*server.Config)) Option {
 // Start starts a server on loopback and stops it when the test ends.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	s := &Server{tb: tb}
+	s := &Server{tb: tb, begin: time.Now()}
 	s.cfg = server.Config{Data: tb.TempDir(), Addr: "127.0.0.1:0", Drain: drain, Log: testLogger(tb)}
 	for _, opt := range opts {
 		opt(s)
@@ -75,6 +82,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	s.useDisk()
 	s.cfg.Hooks = &hooks.Hooks{
 		Now:        func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) },
+		Uptime:     func() time.Duration { return time.Since(s.begin) + time.Duration(s.uptime.Load()) },
 		FrameStart: s.frameStart, FrameEnd: s.frameEnd, DropResult: s.dropResult,
 	}
 	s.start()
@@ -85,11 +93,27 @@ func Start(tb testing.TB, opts ...Option) *Server {
 
 // useDisk puts faults in front of the file system in use.
 func (s *Server) useDisk() {
-	var fs vfs.FS = vfs.OS
+	var inner vfs.FS = vfs.OS
 	if s.mem != nil {
-		fs = s.mem
+		inner = s.mem
 	}
-	s.disk = vfs.NewFaulty(fs)
+	s.disk = vfs.NewFaulty(closedFiles{FS: inner, s: s})
+}
+
+// closedFiles is a file system in which some files cannot be opened.
+type closedFiles struct {
+	vfs.FS
+	s *Server
+}
+
+func (c closedFiles) Open(name string) (vfs.File, error) {
+	c.s.mu.Lock()
+	noOpen := c.s.mu.noOpen
+	c.s.mu.Unlock()
+	if noOpen != nil && noOpen(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EIO}
+	}
+	return c.FS.Open(name)
 }
 
 func (s *Server) start() {
@@ -121,6 +145,9 @@ func (s *Server) stop() {
 	}
 }
 
+// Running is the server that runs now; a restart puts another in its place.
+func (s *Server) Running() *server.Server { return s.server() }
+
 // URL is what a client dials; it stays the same over restarts.
 func (s *Server) URL() string { return s.server().URL() }
 
@@ -140,10 +167,17 @@ func (s *Server) CutConnection() { s.server().Cut() }
 
 // Restart stops the server in good order and starts it again with the same address and
 // data. A disk that failed is whole again.
-func (s *Server) Restart() {
+func (s *Server) Restart() { s.tb.Helper(); s.RestartWith(nil) }
+
+// RestartWith is Restart with between called when the server is down and its files are
+// closed: it may change them.
+func (s *Server) RestartWith(between func()) {
 	s.tb.Helper()
 	s.stop()
 	s.disk.Heal()
+	if between != nil {
+		between()
+	}
 	s.start()
 }
 
@@ -153,14 +187,16 @@ func (s *Server) Crash() { s.CrashWith(nil) }
 
 // CrashWith is Crash with release called when the power is off: what HoldSync held goes on
 // then and writes to a disk that nobody will see again.
-func (s *Server) CrashWith(release func()) {
+func (s *Server) CrashWith(release func()) { s.tb.Helper(); s.CrashKeeping(nil, release) }
+
+// CrashKeeping is CrashWith that leaves, of what was not synced, just what keep says; nil
+// is nothing.
+func (s *Server) CrashKeeping(keep func(vfs.Unsynced) bool, release func()) {
 	s.tb.Helper()
-	if s.mem == nil {
-		s.tb.Fatal("servertest: Crash needs InMemory")
-	}
+	s.needMem("CrashKeeping")
 	s.server().Abandon(func() {
 		// Only now: an acknowledgement that left after the disk was copied would be a lie.
-		s.mem = s.mem.CrashClone()
+		s.mem = s.mem.CrashCloneKeeping(keepOrNothing(keep))
 		if release != nil {
 			release()
 		}
@@ -169,11 +205,67 @@ func (s *Server) CrashWith(release func()) {
 	s.start()
 }
 
+// CrashInStop stops the server in good order, and the power goes off in the middle of
+// it: before the first call of the file system for which at is true. What was not synced
+// by then is left as in CrashKeeping. It reports whether there was such a call; if not,
+// the stop was one in good order. The server starts again with the same address.
+func (s *Server) CrashInStop(at func(op vfs.Op, name string) bool, keep func(vfs.Unsynced) bool) bool {
+	s.tb.Helper()
+	s.needMem("CrashInStop")
+	var off sync.Once
+	var left *vfs.Mem
+	mem := s.mem
+	s.disk.Observe(func(op vfs.Op, name string) {
+		if at(op, name) {
+			off.Do(func() { left = mem.CrashCloneKeeping(keepOrNothing(keep)) })
+		}
+	})
+	s.stop()
+	if left != nil {
+		s.mem = left
+	}
+	s.useDisk()
+	s.start()
+	return left != nil
+}
+
+func (s *Server) needMem(what string) {
+	s.tb.Helper()
+	if s.mem == nil {
+		s.tb.Fatalf("servertest: %s needs InMemory", what)
+	}
+}
+
+func keepOrNothing(keep func(vfs.Unsynced) bool) func(vfs.Unsynced) bool {
+	if keep == nil {
+		return func(vfs.Unsynced) bool { return false }
+	}
+	return keep
+}
+
 // FailSync lets the next sync of a log fail.
 func (s *Server) FailSync() { s.disk.FailSync(1, syscall.EIO) }
 
 // FailAppend lets the next write to a log fail, with nothing written.
 func (s *Server) FailAppend() { s.disk.FailWrite(1, syscall.EIO) }
+
+// FailReads lets all reads of the partitions' files fail from now on, until FreeDisk or
+// Restart. The catalog is elsewhere and is not touched.
+func (s *Server) FailReads() { s.disk.Fail(vfs.OpRead, 0, math.MaxInt, syscall.EIO) }
+
+// FailOpen lets the files that match, by their whole name, fail to open; nil ends it. Those
+// that are open stay so.
+func (s *Server) FailOpen(match func(name string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.noOpen = match
+}
+
+// TearAppend lets the next write to a log fail when its first keep bytes are written.
+func (s *Server) TearAppend(keep int) { s.disk.ShortWrite(1, keep, syscall.EIO) }
+
+// UseUpQuota lets the next write to a log fail for the quota of its owner.
+func (s *Server) UseUpQuota() { s.disk.FailWrite(1, syscall.EDQUOT) }
 
 // FillDisk leaves no room for anything that is written from now on, until FreeDisk or
 // Restart.
@@ -186,10 +278,21 @@ func (s *Server) FreeDisk() { s.disk.Heal() }
 // meanwhile are appended and not acknowledged. The channel began is closed when the first
 // sync has come and waits: then something is appended.
 func (s *Server) HoldSync() (began <-chan struct{}, release func()) {
+	return s.HoldDisk(func(op vfs.Op, _ string) bool { return op == vfs.OpSync })
+}
+
+// HoldAppend is HoldSync for the writes of the logs: what is sent meanwhile queues.
+func (s *Server) HoldAppend() (began <-chan struct{}, release func()) {
+	return s.HoldDisk(func(op vfs.Op, _ string) bool { return op == vfs.OpWrite })
+}
+
+// HoldDisk is HoldSync for any calls of the file system. It takes the place of what was
+// held or observed before.
+func (s *Server) HoldDisk(at func(op vfs.Op, name string) bool) (began <-chan struct{}, release func()) {
 	gate, first := make(chan struct{}), make(chan struct{})
 	var begin, end sync.Once
-	s.disk.Observe(func(op vfs.Op, _ string) {
-		if op == vfs.OpSync {
+	s.disk.Observe(func(op vfs.Op, name string) {
+		if at(op, name) {
 			begin.Do(func() { close(first) })
 			<-gate
 		}
@@ -205,8 +308,24 @@ func (s *Server) HoldSync() (began <-chan struct{}, release func()) {
 	return first, release
 }
 
+// ObserveDisk has fn called before each call of the file system, in the goroutine of the
+// caller; fn may block. It takes the place of what was held or observed before; nil ends it.
+func (s *Server) ObserveDisk(fn func(op vfs.Op, name string)) { s.disk.Observe(fn) }
+
 // AdvanceClock moves the server's wall clock; d may be negative.
 func (s *Server) AdvanceClock(d time.Duration) { s.clock.Add(int64(d)) }
+
+// AdvanceUptime moves the server's uptime, by which it counts how long producers are idle.
+func (s *Server) AdvanceUptime(d time.Duration) { s.uptime.Add(int64(d)) }
+
+// Kill stops the server as the end of its process does: nothing more is answered or
+// written on purpose, and what was written stays. It starts again with the same address.
+func (s *Server) Kill() {
+	s.tb.Helper()
+	s.server().Abandon(nil)
+	s.useDisk()
+	s.start()
+}
 
 // HookFrames sets the frame hooks; the zero FrameHooks takes them away. They are called
 // from the server's goroutines.

@@ -12,11 +12,17 @@ import (
 // deliver a batch was over.
 var ErrDeliveryTimeout = errors.New("delivery timeout")
 
+// ErrGivenUp is the cause when a batch was settled since the application had been told,
+// of one of its records, that the outcome is unknown.
+var ErrGivenUp = errors.New("the application had given up one of its records")
+
 // A Batch is frozen: the fields that the caller sets never change once it is given to
-// [Core.Enqueue].
+// [Core.Enqueue]. Only Reseal gives it another identity, when the one that it had is
+// proved to be stored nowhere.
 type Batch struct {
 	Base     batchfmt.Seq // the sequence of the first record; what Core.Next said
 	Count    int          // records, at least 1
+	Epoch    batchfmt.Epoch
 	Digest   batchfmt.Digest
 	Deadline time.Time // the outcome is there by then, whatever it takes
 	Tag      any       // the caller's; the core does not look at it
@@ -27,7 +33,9 @@ type Batch struct {
 	probe      bool      // the last attempt was sent alone, to find out whether the way is free
 	sentAt     time.Time // of the last attempt
 	uncertain  bool
-	never      bool // the server said for good that it is not stored and will not be
+	never      bool  // the server said for good that it is not stored and will not be
+	told       bool  // the application was told that its outcome is unknown: it is never sent again
+	dropped    error // why it ends as not stored, proved, when what stands before it has ended; nil if it does not
 	stored     *wire.ProduceResult
 	refusal    *wire.Error // the last answer that was not success
 }
@@ -42,6 +50,11 @@ func (b *Batch) Attempts() int { return b.attempts }
 // batch itself, or every attempt has an answer and each says that nothing happened.
 func (b *Batch) proved() bool {
 	return b.never || !b.unanswered && !b.uncertain && b.refusal != nil
+}
+
+// renew forgets the identity that the batch had, which is stored nowhere.
+func (b *Batch) renew(base batchfmt.Seq) {
+	*b = Batch{Base: base, Count: b.Count, Epoch: b.Epoch, Digest: b.Digest, Deadline: b.Deadline, Tag: b.Tag}
 }
 
 // Fate is one of the three ways in which a batch ends.
@@ -85,6 +98,17 @@ const (
 	// Fail says that the lane is over, with the reason; every frozen batch has its
 	// outcome by then.
 	Fail
+	// Settle asks for a Resolve of the batch that settles it; the answer goes to Settled
+	// or SettleRefused. There is one at a time.
+	Settle
+	// Report tells what became of a batch whose outcome was Unknown.
+	Report
+	// Raise asks for a producer epoch of at least Epoch; the answer goes to Raised or
+	// RaiseRefused.
+	Raise
+	// Reseal asks to seal the batch anew under the raised epoch, with the Base that it has
+	// now, and to set its Epoch and Digest, before any other action of this lane.
+	Reseal
 )
 
 func (k Kind) String() string {
@@ -97,6 +121,14 @@ func (k Kind) String() string {
 		return "complete"
 	case Fail:
 		return "fail"
+	case Settle:
+		return "settle"
+	case Report:
+		return "report"
+	case Raise:
+		return "raise"
+	case Reseal:
+		return "reseal"
 	}
 	return "no action"
 }
@@ -104,9 +136,12 @@ func (k Kind) String() string {
 // An Action is what the caller has to do. Actions are carried out in order.
 type Action struct {
 	Kind    Kind
-	Batch   *Batch          // of Send and Complete
+	Batch   *Batch          // of Send, Complete, Settle, Report and Reseal
 	Outcome Outcome         // of Complete
 	Acked   *wire.LanePoint // of Open: the last record known to be stored, nil for none
 	Sent    *batchfmt.Seq   // of Open: the highest sequence ever handed over, nil for none
+	Fresh   bool            // of Open: nothing is known of the lane
+	Found   *wire.Resolved  // of Report
+	Epoch   batchfmt.Epoch  // of Raise
 	Err     error           // of Fail
 }

@@ -34,6 +34,8 @@ const (
 	recovering             // open; one batch at a time until one succeeds
 	open                   // open; as many as the window allows
 	failing                // nothing is sent any more, answers are awaited
+	settling               // nothing is sent; the server is asked what became of the oldest batch
+	raising                // nothing is sent; a higher epoch is asked for
 	stopped                // over
 )
 
@@ -50,16 +52,26 @@ type Core struct {
 	acked  *wire.LanePoint
 	window int
 	held   bool // the connection drains: what is out may finish, nothing new is sent
+	linked bool // there is a connection
+	fresh  bool // nothing is known of the lane before it is opened
 
 	resumeAt time.Time     // nothing is sent before; zero for no pause
 	openedAt time.Time     // when OpenLane left
 	gapAt    time.Time     // when a later answer overtook that of the head; zero when none did
-	stopAt   time.Time     // when failing ends, whether the answers came or not; never behind the head's deadline
+	stopAt   time.Time     // when failing or closing ends, whether the answers came or not
 	retries  int           // pauses since the last success
 	losses   int           // answers in a row that did not come in time
 	ackTime  time.Duration // smoothed time to an answer; 0 before the first
 	cause    error         // why the lane is failing or stopped, or has a hole
 	hole     batchfmt.Seq  // of a refused batch whose sequences are not free yet; noHole for none
+
+	grace     time.Duration  // how long a batch is settled after its deadline
+	closing   bool           // the lane ends when what it has is settled
+	unsettled []*Batch       // told to be unknown and not settled yet, oldest first
+	asked     *Batch         // the batch that Settle was asked for, until the answer; nil for none
+	fenced    bool           // nothing that is sealed so far can be stored: it needs a higher epoch
+	epoch     batchfmt.Epoch // highest that a batch was sealed with
+	minEpoch  batchfmt.Epoch // lowest that the server takes
 
 	jitter func(time.Duration) time.Duration
 	out    []Action
@@ -68,6 +80,14 @@ type Core struct {
 // New returns a lane that has never sent anything.
 func New() *Core {
 	return &Core{sent: -1, hole: noHole, window: MaxInFlight, jitter: fullJitter}
+}
+
+// NewFresh returns a lane of which nothing is remembered: it goes on behind what the
+// server has. There is no room before it was opened.
+func NewFresh() *Core {
+	c := New()
+	c.fresh = true
+	return c
 }
 
 // fullJitter spreads a pause over [d/2, d]: many lanes are refused at the same moment
@@ -83,6 +103,9 @@ func (c *Core) Actions() []Action {
 	c.out = c.out[:0]
 	return out
 }
+
+// Pending is what Actions will return. Of it, Reseal may be done at once.
+func (c *Core) Pending() []Action { return c.out }
 
 // Next is the base sequence of the batch that is frozen next.
 func (c *Core) Next() batchfmt.Seq { return c.next }
@@ -123,9 +146,6 @@ func (c *Core) Unanswered() bool {
 	return c.mode == opening
 }
 
-// Attached reports whether the lane uses its connection or wants to.
-func (c *Core) Attached() bool { return c.mode != detached && c.mode != stopped }
-
 // Stopped returns why the lane is over, or nil.
 func (c *Core) Stopped() error {
 	if c.mode == stopped {
@@ -146,18 +166,24 @@ func (c *Core) Held() bool { return c.held }
 
 // Connected says that there is a connection. The lane asks to be opened on it.
 func (c *Core) Connected(now time.Time) {
-	if c.mode != detached {
+	if c.mode == stopped || c.linked {
 		return
 	}
-	c.held = false
-	c.open(now)
+	c.linked, c.held = true, false
+	if c.mode == detached {
+		c.open(now)
+	}
 }
 
 // open asks for an opening. What has no answer yet is uncertain from here on.
 func (c *Core) open(now time.Time) {
 	c.giveUpAnswers()
+	if c.owesSettle() {
+		c.startSettling(now, ErrGivenUp)
+		return
+	}
 	c.mode, c.openedAt, c.resumeAt, c.gapAt = opening, now, time.Time{}, time.Time{}
-	a := Action{Kind: Open}
+	a := Action{Kind: Open, Fresh: c.fresh}
 	if c.acked != nil {
 		point := *c.acked
 		a.Acked = &point
@@ -183,6 +209,9 @@ func (c *Core) Opened(now time.Time, m *wire.LaneOpened) {
 	if c.mode != opening {
 		return
 	}
+	if c.fresh {
+		c.adopt(m)
+	}
 	switch {
 	case m.LastSequence > c.sent:
 		c.fail(now, laneError(wire.CodeProducerCloned, m.LastSequence, int64(c.sent), "the server holds sequences that were never sent from here"))
@@ -203,6 +232,15 @@ func (c *Core) Opened(now time.Time, m *wire.LaneOpened) {
 	c.pump(now)
 }
 
+// adopt begins where the server says that the lane ends.
+func (c *Core) adopt(m *wire.LaneOpened) {
+	c.fresh = false
+	c.next, c.sent = m.LastSequence+1, m.LastSequence
+	if m.LastOffset >= 0 && m.LastDigest != 0 {
+		c.acked = &wire.LanePoint{Sequence: m.LastSequence, Offset: m.LastOffset, Digest: m.LastDigest}
+	}
+}
+
 func laneError(code wire.Code, seq batchfmt.Seq, expected int64, detail string) *wire.Error {
 	e := wire.Errorf(code, "%s", detail)
 	e.Sequence, e.Expected = int64(seq), expected
@@ -213,6 +251,9 @@ func laneError(code wire.Code, seq batchfmt.Seq, expected int64, detail string) 
 func (c *Core) Refused(now time.Time, err *wire.Error) {
 	switch c.mode {
 	case detached, stopped:
+		return
+	case settling, raising:
+		c.giveUpAnswers()
 		return
 	case failing:
 		if !c.goOn() {
@@ -231,10 +272,14 @@ func (c *Core) Refused(now time.Time, err *wire.Error) {
 
 // Disconnected says that the opening is lost: the stream or the whole connection.
 func (c *Core) Disconnected(now time.Time) {
-	if c.mode == detached || c.mode == stopped {
+	c.linked = false
+	switch {
+	case c.mode == detached, c.mode == stopped:
 		return
-	}
-	if c.mode == failing && !c.goOn() {
+	case c.mode == settling, c.mode == raising:
+		c.giveUpAnswers()
+		return
+	case c.mode == failing && !c.goOn():
 		c.finish()
 		return
 	}
@@ -249,7 +294,7 @@ func (c *Core) Enqueue(now time.Time, b *Batch) {
 	if !c.Room(now) || b.Base != c.next || b.Count < 1 {
 		panic("lane: batch enqueued out of turn")
 	}
-	c.next = b.Last() + 1
+	c.next, c.epoch = b.Last()+1, max(c.epoch, b.Epoch)
 	c.queue = append(c.queue, b)
 	c.pump(now)
 }
@@ -258,7 +303,8 @@ func (c *Core) Enqueue(now time.Time, b *Batch) {
 func (c *Core) Written(now time.Time, b *Batch) { b.sentAt = now }
 
 // pump sends what may be sent: in order, each batch at most once at a time, one alone
-// while it is not known whether the way is free.
+// while it is not known whether the way is free. A batch that the application was told to
+// be unknown is not sent again, and holds up what stands behind it until it is settled.
 func (c *Core) pump(now time.Time) {
 	limit := c.window
 	switch {
@@ -269,6 +315,10 @@ func (c *Core) pump(now time.Time) {
 	case c.mode != open:
 		return
 	}
+	if c.owesSettle() {
+		c.startSettling(now, ErrGivenUp)
+		return
+	}
 	flying := 0
 	for _, b := range c.queue {
 		if b.unanswered {
@@ -276,11 +326,13 @@ func (c *Core) pump(now time.Time) {
 		}
 	}
 	for i, b := range c.queue {
-		if flying >= limit {
+		switch {
+		case flying >= limit:
 			return
-		}
-		if b.unanswered || b.stored != nil {
+		case b.unanswered, b.stored != nil, b.dropped != nil:
 			continue
+		case b.told && b.attempts > 0:
+			return
 		}
 		b.attempts++
 		b.unanswered, b.asHead, b.probe, b.sentAt = true, i == 0, c.mode == recovering, now
@@ -304,15 +356,18 @@ func (c *Core) Result(now time.Time, r *wire.ProduceResult) {
 	} else {
 		c.rejected(now, i, r)
 	}
-	if c.mode == failing && !c.Unanswered() {
-		c.settle(now)
+	switch {
+	case c.mode == failing && !c.Unanswered():
+		c.endWait(now)
+	case c.mode == settling:
+		c.settleNext(now)
 	}
 	c.pump(now)
 }
 
 func (c *Core) find(base batchfmt.Seq) int {
 	for i, b := range c.queue {
-		if b.Base == base {
+		if b.Base == base && b.dropped == nil {
 			return i
 		}
 	}
@@ -341,10 +396,15 @@ func (c *Core) succeeded(now time.Time, i int, r *wire.ProduceResult) {
 	}
 }
 
-// completeStored gives their outcome to the batches at the head that have success.
+// completeStored gives their outcome to the batches at the head that have success, and to
+// those that were dropped.
 func (c *Core) completeStored() {
-	for len(c.queue) > 0 && c.queue[0].stored != nil {
+	for len(c.queue) > 0 && (c.queue[0].stored != nil || c.queue[0].dropped != nil) {
 		b := c.pop()
+		if b.dropped != nil {
+			c.complete(b, Outcome{Fate: NotStored, Cause: b.dropped})
+			continue
+		}
 		// Where a batch was that cannot be read any more is not known exactly.
 		if r := b.stored; r.BaseOffset >= 0 && r.Code != wire.CodeBatchUnreadable {
 			c.acked = &wire.LanePoint{Sequence: b.Last(), Offset: r.BaseOffset + batchfmt.Offset(b.Count) - 1, Digest: b.Digest}
@@ -391,13 +451,24 @@ func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 	case r.Code.Info().Outcome != wire.NothingHappened:
 		b.uncertain = true
 	}
-	if c.mode == failing {
+	switch c.mode {
+	case failing, settling, raising:
 		return
 	}
 	if i > 0 {
 		// It will be asked again when it is the head. Until then nothing new is sent, as
 		// it could only be out of order.
 		c.mode = recovering
+		return
+	}
+	if r.Code == wire.CodeInvalidProducerEpoch && r.NotStored {
+		// A fence has passed, and if it is not for an instance that came after this one, it
+		// is for a batch of this very lane that somebody settled. Who holds the producer can
+		// raise its epoch.
+		c.minEpoch = max(c.minEpoch, batchfmt.Epoch(max(r.Expected, 0)))
+		c.cause = b.refusal
+		c.fencedOff(now, b.Base-1)
+		c.startRaising()
 		return
 	}
 	c.completeStored() // what the answer itself says is stored

@@ -219,7 +219,8 @@ var stories = []struct {
 		r.err(0, wire.CodeMessageTooLarge)
 		r.disconnect()
 		r.wait(testDelivery)
-	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "1-1 unknown: delivery timeout", "fail: delivery timeout"}},
+		r.never(-1)
+	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "settle 1-1", "1-1 not stored: delivery timeout", "raise to 1"}},
 
 	{"answers that do not come when the lane fails are not waited for beyond the delivery timeout", func(r *rig) {
 		r.ready()
@@ -228,8 +229,9 @@ var stories = []struct {
 		r.now = r.now.Add(testDelivery - firstPatience)
 		r.err(0, wire.CodeMessageTooLarge)
 		r.wait(1)
+		r.wait(testGrace)
 	}, []string{"send 0-0", "send 1-1", "send 2-2", "0-0 not stored: MESSAGE_TOO_LARGE",
-		"1-1 unknown: delivery timeout", "2-2 unknown: delivery timeout", "fail: delivery timeout"}},
+		"settle 1-1", "1-1 unknown: delivery timeout", "2-2 unknown: delivery timeout"}},
 
 	{"an opening that another one of ours overtook is opened again", func(r *rig) {
 		r.ready()
@@ -264,9 +266,11 @@ var stories = []struct {
 		r.disconnect()
 		r.connect()
 		r.opened(-1)
-		r.core.Result(r.now, &wire.ProduceResult{Code: wire.CodeInvalidProducerEpoch, BaseOffset: -1, NotStored: true})
+		r.fencedOff(0)
+		r.core.RaiseRefused(r.now, wire.Errorf(wire.CodeInvalidProducerEpoch, ""))
 		r.drain()
-	}, []string{"send 0-0", "open acked -1 sent 0", "send 0-0", "0-0 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+	}, []string{"send 0-0", "open acked -1 sent 0", "send 0-0", "raise to 1",
+		"0-0 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
 
 	{"stored and unreadable by now: success, but its place is no point to agree on", func(r *rig) {
 		r.ready()
@@ -389,20 +393,23 @@ var stories = []struct {
 		r.enqueue(1)
 	}, []string{"open acked -1 sent -1", "open acked -1 sent -1", "send 0-0"}},
 
-	{"the delivery timeout ends what was sent as unknown, also without a connection", func(r *rig) {
+	{"without contact what was sent is unknown when the grace behind the delivery timeout ends", func(r *rig) {
 		r.ready()
 		r.enqueueAll(2, 1)
 		r.disconnect()
-		r.wait(testDelivery)
-	}, []string{"send 0-0", "send 1-1", "0-0 unknown: delivery timeout", "1-1 unknown: delivery timeout", "fail: delivery timeout"}},
+		r.wait(testDelivery + testGrace - 1)
+		r.log = append(r.log, "the grace ends")
+		r.wait(1)
+	}, []string{"send 0-0", "send 1-1", "settle 0-0", "the grace ends", "0-0 unknown: delivery timeout", "1-1 unknown: delivery timeout"}},
 
-	{"the delivery timeout is unknown even if every answer was a refusal", func(r *rig) {
+	{"the delivery timeout is settled even if every answer was a refusal", func(r *rig) {
 		r.ready()
 		r.enqueue(1)
 		r.now = r.now.Add(testDelivery - time.Millisecond)
 		r.err(0, wire.CodeDiskFull)
 		r.wait(time.Millisecond)
-	}, []string{"send 0-0", "0-0 unknown: delivery timeout", "fail: delivery timeout"}},
+		r.wait(testGrace)
+	}, []string{"send 0-0", "settle 0-0", "0-0 unknown: delivery timeout"}},
 
 	{"a duplicate whose offset nobody knows any more is success, and proves nothing new", func(r *rig) {
 		r.ready()
@@ -433,17 +440,6 @@ var stories = []struct {
 		r.connect()
 		r.opened(0)
 	}, []string{"send 0-0", "send 1-1", "0-0 stored at 0", "open acked 0 sent 1", "send 1-1"}},
-
-	{"stopping: what is proved is not stored, the rest unknown", func(r *rig) {
-		r.ready()
-		r.enqueueAll(2, 1)
-		r.err(0, wire.CodeDiskFull)
-		r.core.Stop(r.now, ErrDeliveryTimeout)
-		r.drain()
-		r.core.Stop(r.now, ErrDeliveryTimeout)
-		r.disconnect()
-		r.connect()
-	}, []string{"send 0-0", "send 1-1", "0-0 unknown: delivery timeout", "1-1 unknown: delivery timeout", "fail: delivery timeout"}},
 }
 
 func TestStories(t *testing.T) {
@@ -509,7 +505,7 @@ func TestEveryCodeHasAVerdict(t *testing.T) {
 		r.ready()
 		r.enqueue(1)
 		r.err(0, row.Code)
-		r.wait(testDelivery + time.Second)
+		r.wait(testDelivery + testGrace)
 		if len(r.done) != 1 {
 			t.Errorf("%v: %d outcomes after the delivery timeout: %q", row.Code, len(r.done), r.log)
 		}
@@ -530,7 +526,7 @@ func TestReopeningBacksOff(t *testing.T) {
 			r.ready()
 			r.enqueue(1)
 			openings := 0
-			for ; r.core.Stopped() == nil; openings++ {
+			for ; len(r.done) == 0; openings++ {
 				fail(r)
 				r.wait(max(r.core.NextTick().Sub(r.now), 0))
 				r.opened(-1)

@@ -6,7 +6,8 @@
 // The nouns of the package:
 //
 //   - a [Batch] is frozen: its sequences and its bytes are fixed, and every attempt to
-//     store it sends those same bytes.
+//     store it sends those same bytes. Only a batch that a fence has proved to be stored
+//     nowhere is sealed anew, see settling.
 //   - an opening is one OpenLane on one connection. The answers of an older opening
 //     mean nothing any more.
 //   - the head is the oldest frozen batch without an outcome. Only an answer for the
@@ -16,9 +17,15 @@
 //   - a hole is what a refused batch leaves in the sequences while batches behind it were
 //     sent already. It is filled, from the same sequence on, once no copy of those can
 //     land any more; or the lane is over.
+//   - settling is asking the server for a final word on a batch that is not sent again,
+//     since its time is over, the lane is closed, or the application was told that nobody
+//     knows its outcome. "Not stored" comes with a fence: nothing that this lane has sealed
+//     can be stored any more. Then a higher epoch is asked for, what stood behind the
+//     batch is sealed anew in the same order, and the lane goes on.
 //   - an [Outcome] is what the application is told: stored, not stored, or unknown.
 //     Every batch gets exactly one, in the order of the sequences.
 //
 // The core never numbers anew what may have been stored, never skips a sequence that the
-// server may still wait for, and never raises the producer epoch by itself.
+// server may still wait for, never sends a batch again that was told to be unknown, and
+// never asks for a higher epoch but behind a fence.
 package lane

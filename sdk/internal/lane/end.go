@@ -32,7 +32,7 @@ func (c *Core) goOn() bool {
 	return c.hole != noHole && !slices.ContainsFunc(c.queue, func(b *Batch) bool { return b.stored != nil })
 }
 
-// settle ends the time in which answers are awaited. First match wins.
+// endWait ends the time in which answers are awaited. First match wins.
 //
 //	no hole, or something is stored behind it     the lane is over
 //	all behind the hole is proved not stored      the lane goes on
@@ -44,7 +44,7 @@ func (c *Core) goOn() bool {
 // when nothing more is sent under the older opening, and every batch was sent under an
 // opening that was answered. So no copy is left that could land when the sequences are
 // used again.
-func (c *Core) settle(now time.Time) {
+func (c *Core) endWait(now time.Time) {
 	switch {
 	case !c.goOn():
 		c.finish()
@@ -72,13 +72,6 @@ func (c *Core) fail(now time.Time, cause error) {
 	c.finish()
 }
 
-// Stop ends the lane from this side. What was handed over and is not proved ends unknown.
-func (c *Core) Stop(now time.Time, cause error) {
-	if c.mode != stopped {
-		c.fail(now, cause)
-	}
-}
-
 // finish gives every frozen batch its outcome, and the lane is over.
 func (c *Core) finish() {
 	c.giveUpAnswers()
@@ -86,7 +79,7 @@ func (c *Core) finish() {
 		b := c.pop()
 		c.complete(b, c.finalOutcome(b))
 	}
-	c.mode = stopped
+	c.mode, c.asked = stopped, nil
 	c.out = append(c.out, Action{Kind: Fail, Err: c.cause})
 }
 

@@ -16,13 +16,22 @@ type rig struct {
 	now  time.Time
 	log  []string
 	done map[*Batch]int // outcomes given
+
+	asked *Batch // what Settle was asked for last
+	epoch batchfmt.Epoch
 }
 
-const testDelivery = time.Minute
+const (
+	testDelivery = time.Minute
+	testGrace    = 5 * time.Second
+)
+
+var errClosed = errors.New("closed")
 
 func newRig() *rig {
 	r := &rig{core: New(), now: time.Unix(1_000_000, 0), done: make(map[*Batch]int)}
 	r.core.jitter = func(d time.Duration) time.Duration { return d }
+	r.core.SetGrace(testGrace)
 	return r
 }
 
@@ -30,8 +39,13 @@ func (r *rig) drain() []Action {
 	actions := append([]Action(nil), r.core.Actions()...)
 	for _, a := range actions {
 		r.log = append(r.log, describe(a))
-		if a.Kind == Complete {
+		switch a.Kind {
+		case Complete:
 			r.done[a.Batch]++
+		case Settle:
+			r.asked = a.Batch
+		case Reseal:
+			a.Batch.Epoch, a.Batch.Digest = r.epoch, a.Batch.Digest+1000
 		}
 	}
 	return actions
@@ -47,6 +61,9 @@ func describe(a Action) string {
 		if a.Sent != nil {
 			sent = *a.Sent
 		}
+		if a.Fresh {
+			return "open fresh"
+		}
 		return fmt.Sprintf("open acked %d sent %d", acked, sent)
 	case Send:
 		return fmt.Sprintf("send %d-%d", a.Batch.Base, a.Batch.Last())
@@ -56,6 +73,14 @@ func describe(a Action) string {
 			return fmt.Sprintf("%s at %d", text, a.Outcome.Result.BaseOffset)
 		}
 		return text + ": " + reason(a.Outcome.Cause)
+	case Settle:
+		return fmt.Sprintf("settle %d-%d", a.Batch.Base, a.Batch.Last())
+	case Report:
+		return fmt.Sprintf("report %d-%d %v", a.Batch.Base, a.Batch.Last(), a.Found.Outcome)
+	case Raise:
+		return fmt.Sprintf("raise to %d", a.Epoch)
+	case Reseal:
+		return fmt.Sprintf("reseal %d-%d", a.Batch.Base, a.Batch.Last())
 	}
 	return "fail: " + reason(a.Err)
 }
@@ -85,7 +110,32 @@ func (r *rig) refused(code wire.Code) {
 
 func (r *rig) enqueue(records int) {
 	base := r.core.Next()
-	r.core.Enqueue(r.now, &Batch{Base: base, Count: records, Digest: batchfmt.Digest(base + 7), Deadline: r.now.Add(testDelivery)})
+	r.core.Enqueue(r.now, &Batch{Base: base, Count: records, Epoch: r.epoch, Digest: batchfmt.Digest(base + 7), Deadline: r.now.Add(testDelivery)})
+	r.drain()
+}
+
+// tell says of the nth batch without an outcome that its outcome was told to be unknown.
+func (r *rig) tell(n int) {
+	r.core.Tell(r.now, r.core.queue[n])
+	r.drain()
+}
+
+// settled answers the last Settle; last is where the lane ends.
+func (r *rig) settled(o wire.ResolveOutcome, offset batchfmt.Offset, last batchfmt.Seq) {
+	r.core.Settled(r.now, r.asked, &wire.Resolved{Outcome: o, Offset: offset, LastSequence: last, Epoch: r.epoch + 1})
+	r.drain()
+}
+
+func (r *rig) never(last batchfmt.Seq) { r.settled(wire.ResolveNever, -1, last) }
+
+func (r *rig) raised() {
+	r.epoch++
+	r.core.Raised(r.now, r.epoch)
+	r.drain()
+}
+
+func (r *rig) close(within time.Duration) {
+	r.core.Close(r.now, errClosed, r.now.Add(within))
 	r.drain()
 }
 
@@ -113,6 +163,12 @@ func (r *rig) err(base batchfmt.Seq, code wire.Code) {
 // errAt is an error that says where the batch is stored.
 func (r *rig) errAt(base batchfmt.Seq, code wire.Code, offset batchfmt.Offset) {
 	r.core.Result(r.now, &wire.ProduceResult{BaseSequence: base, Code: code, BaseOffset: offset, Expected: -1})
+	r.drain()
+}
+
+// fencedOff is the refusal of a batch that a fence has passed.
+func (r *rig) fencedOff(base batchfmt.Seq) {
+	r.core.Result(r.now, &wire.ProduceResult{BaseSequence: base, Code: wire.CodeInvalidProducerEpoch, BaseOffset: -1, Expected: int64(r.epoch) + 1, NotStored: true})
 	r.drain()
 }
 

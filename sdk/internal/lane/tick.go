@@ -8,17 +8,26 @@ func (c *Core) Tick(now time.Time) {
 	switch {
 	case c.mode == stopped:
 		return
+	case c.mode == settling:
+		c.tickSettling(now)
+		return
+	case c.mode == raising:
+		c.dropDue(now)
+		return
 	case c.mode == failing && now.Before(c.stopAt):
 		return
 	case c.mode == failing && !c.goOn():
 		c.finish() // in time, with the reason that is known
 		return
 	case len(c.queue) > 0 && !now.Before(c.queue[0].Deadline):
-		c.fail(now, ErrDeliveryTimeout)
+		c.startSettling(now, ErrDeliveryTimeout)
 		return
 	case c.mode == failing:
 		c.giveUpAnswers()
-		c.settle(now)
+		c.endWait(now)
+		return
+	case c.owesSettle():
+		c.startSettling(now, ErrGivenUp)
 		return
 	case c.mode == pausing:
 		if !now.Before(c.resumeAt) {
@@ -97,6 +106,8 @@ func (c *Core) NextTick() time.Time {
 		return time.Time{}
 	case failing:
 		return c.stopAt
+	case settling:
+		return c.tellAt()
 	case opening:
 		add(c.openedAt.Add(openPatience))
 	case pausing:

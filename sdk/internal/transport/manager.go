@@ -261,6 +261,15 @@ func (m *Manager) Do(ctx context.Context, request wire.Message, again bool) (wir
 	}
 }
 
+// Try sends a request once, on the connection that there is, and returns its reply.
+func (m *Manager) Try(ctx context.Context, request wire.Message) (wire.Message, error) {
+	conn, _ := m.Current()
+	if conn == nil {
+		return nil, lost(errors.New("there is none"))
+	}
+	return conn.request(ctx, request)
+}
+
 func mayRepeat(err error, again bool) (time.Duration, bool) {
 	var refusal *wire.Error
 	if errors.As(err, &refusal) {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 )
 
@@ -21,58 +21,101 @@ func batchCommand() *cobra.Command {
 	return cmd
 }
 
+const dumpHelp = `Print batches field by field, and say of each that does not verify what is wrong and where.
+
+FILE is a segment of a log or the bare bytes of batches. All batches in it are printed, or
+those that --offset and --max leave. Bytes that are no batch are printed as far as they make
+sense; then it goes on at the next bytes that look like one.
+
+TOPIC/PARTITION@OFFSET is the batch that holds this offset in a data directory (--data), with
+the control batches that stand in front of it; --max 3 prints that batch and two more, --max 0
+all up to the end of the log. TOPIC is a name or, where the catalog cannot be read, the id
+after which the directory of the topic is called. The batch is found by going through the
+segment, whatever state the indexes are in. If a server has the data directory open it is
+asked for the id of the topic, and for nothing else: the one of --url, else the one that has
+announced itself on this machine.
+
+A path that exists is a FILE. Write ./orders/0@42 for a file that is called so.
+
+Files are only read, and may be in use. Exit code 3 says that there is no such file, topic,
+partition or offset, 5 that the server could not be asked, 7 that something that was printed,
+or should have been there, does not verify.`
+
+// A dumpOrder is what is to be printed.
+type dumpOrder struct {
+	data, url string
+	offset    int64 // of a file: only the batch that holds it; negative for all
+	most      int   // batches, 0 for all
+}
+
 func dumpCommand() *cobra.Command {
-	var offset int64
-	var most int
+	var o dumpOrder
 	cmd := &cobra.Command{
-		Use:   "dump FILE",
+		Use:   "dump FILE|TOPIC/PARTITION@OFFSET",
 		Short: "Print batches field by field",
-		Long: "Print the batches of a file, a segment of a log or the bare bytes of batches, field by field. Batches\n" +
-			"that are damaged or cut off are printed as far as they go, with what is wrong; then it goes on at the\n" +
-			"next bytes that look like a batch. The file may be in use.",
+		Long:  dumpHelp,
+		Example: "  quoin batch dump orders/0@42 --data /var/lib/quoin\n" +
+			"  quoin batch dump --offset 42 quoin-data/topics/*/0/00000000000000000000.seg",
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := os.ReadFile(args[0])
-			if errors.Is(err, fs.ErrNotExist) {
-				return notFoundError{err}
+			if o.most < 0 {
+				return usageError{fmt.Errorf("--max %d: it must be 0 or more", o.most)}
 			}
-			if err != nil {
+			at, isFile, err := parseTarget(args[0])
+			switch {
+			case err != nil:
 				return err
+			case isFile:
+				return dumpFile(cmd.OutOrStdout(), args[0], o)
+			case cmd.Flags().Changed("offset"):
+				return usageError{fmt.Errorf("%s names the offset already: --offset is for files", at)}
+			case !cmd.Flags().Changed("max"):
+				o.most = 1
 			}
-			return dumpBatches(cmd.OutOrStdout(), b, offset, most)
+			return dumpPlace(cmd.Context(), cmd.OutOrStdout(), at, o)
 		},
 	}
 	f := cmd.Flags()
-	f.Int64Var(&offset, "offset", -1, "only the batch that holds this offset")
-	f.IntVarP(&most, "max", "n", 0, "at most so many batches, 0 for all")
+	f.StringVar(&o.data, "data", envOr("QUOIN_DATA", server.DefaultData), "data directory of the topic (QUOIN_DATA)")
+	f.StringVar(&o.url, "url", os.Getenv("QUOIN_URL"), "of the server that has the data directory open (QUOIN_URL); default: the one that announced itself")
+	f.Int64Var(&o.offset, "offset", -1, "of a file: only the batch that holds this offset")
+	f.IntVarP(&o.most, "max", "n", 0, "at most so many batches, 0 for all; default: all of a file, one at an offset")
 	return cmd
 }
 
-// dumpBatches prints what b holds. It is an error if nothing in it is asked for.
-func dumpBatches(w io.Writer, b []byte, offset int64, most int) error {
+// dumpFile prints what a file holds. It is an error if nothing in it is asked for.
+func dumpFile(w io.Writer, name string, o dumpOrder) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return missing(err)
+	}
 	pos := 0
 	if seglog.IsSegment(b) {
 		pos = seglog.SegmentHeaderBytes
 	}
 	printed := 0
-	for pos < len(b) && (most == 0 || printed < most) {
+	var faults faultList
+	for pos < len(b) && (o.most == 0 || printed < o.most) {
 		rest := b[pos:]
 		if len(bytes.TrimLeft(rest, "\x00")) == 0 {
 			break // the part of the active segment that is filled ahead
 		}
-		size, holds := measure(rest, offset)
+		size, holds := measure(rest, o.offset)
 		if holds {
 			if _, err := fmt.Fprintf(w, "batch at byte %d\n%s\n", pos, batchfmt.Dump(rest[:size])); err != nil {
 				return err
+			}
+			if err := check(rest[:size]); err != nil {
+				faults.add("%s, byte %d: %v", name, pos, err)
 			}
 			printed++
 		}
 		pos += size
 	}
 	if printed == 0 {
-		return notFoundError{errors.New("no such batch in the file")}
+		return notFoundError{fmt.Errorf("%s: no such batch in the file", name)}
 	}
-	return nil
+	return faults.err()
 }
 
 // measure says how many bytes belong to the batch at the start of b, at least one, and
@@ -89,4 +132,41 @@ func measure(b []byte, offset int64) (size int, holds bool) {
 		return len(b), offset < 0
 	}
 	return next + 1, offset < 0
+}
+
+// check says what is wrong with a batch. One that no server has stamped has no front check.
+func check(b []byte) error {
+	batch, err := batchfmt.Parse(b)
+	if err != nil {
+		return err
+	}
+	err = batch.Verify()
+	if batch.Stamped() {
+		err = errors.Join(err, batch.VerifyFront())
+	}
+	return err
+}
+
+// A faultList ends a command that has printed what does not verify.
+type faultList struct {
+	first string
+	more  int
+}
+
+func (l *faultList) add(format string, args ...any) {
+	if l.first != "" {
+		l.more++
+		return
+	}
+	l.first = fmt.Sprintf(format, args...)
+}
+
+func (l *faultList) err() error {
+	switch {
+	case l.first == "":
+		return nil
+	case l.more == 0:
+		return fmt.Errorf("%w: %s", errVerification, l.first)
+	}
+	return fmt.Errorf("%w: %s; and %d more", errVerification, l.first, l.more)
 }

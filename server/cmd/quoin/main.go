@@ -17,6 +17,9 @@ const (
 	exitOther        = 1
 	exitUsage        = 2
 	exitNotFound     = 3
+	exitDenied       = 4
+	exitUnreachable  = 5
+	exitPartial      = 6
 	exitVerification = 7
 	exitInterrupted  = 130
 )
@@ -38,16 +41,26 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(stderr, "quoin:", err)
-	var usage usageError
+	return exitCode(err)
+}
+
+// exitCode says how the program ends. First match wins.
+func exitCode(err error) int {
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, new(usageError)):
 		return exitUsage
 	case errors.As(err, new(notFoundError)):
 		return exitNotFound
-	case errors.Is(err, errVerification):
-		return exitVerification
+	case errors.As(err, new(deniedError)):
+		return exitDenied
+	case errors.As(err, new(partialError)):
+		return exitPartial
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case errors.As(err, new(unreachableError)):
+		return exitUnreachable
+	case errors.Is(err, errVerification):
+		return exitVerification
 	}
 	return exitOther
 }
@@ -61,6 +74,21 @@ func (e usageError) Unwrap() error { return e.error }
 type notFoundError struct{ error }
 
 func (e notFoundError) Unwrap() error { return e.error }
+
+// deniedError marks errors about what the caller has no right to.
+type deniedError struct{ error }
+
+func (e deniedError) Unwrap() error { return e.error }
+
+// partialError marks errors of a command that did, or found out, a part of what was asked.
+type partialError struct{ error }
+
+func (e partialError) Unwrap() error { return e.error }
+
+// unreachableError marks errors about a server that could not be asked.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -78,7 +106,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), logCommand(), batchCommand(), versionCommand())
+	root.AddCommand(serveCommand(), logCommand(), batchCommand(), producerCommand(), versionCommand())
 	return root
 }
 

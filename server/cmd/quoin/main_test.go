@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -41,14 +42,35 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "run"))
+			env.Setenv("QUOIN_ADMIN_ADDR", "off") // scripts run side by side, and the port is one
 			return os.Mkdir(filepath.Join(env.WorkDir, "run"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await":     await,
-			"roundtrip": roundTrip,
-			"term":      terminate,
-			"segment":   copySegment,
-			"damage":    damageSegment,
+			"await":       await,
+			"badrow":      damageRow,
+			"copydir":     copyDir,
+			"damage":      damageSegment,
+			"deletetopic": deleteTopic,
+			"flip":        flipByte,
+			"generation":  setGeneration,
+			"living":      startProducer,
+			"partition":   nameOfPartition,
+			"putindex":    writeIndex,
+			"putretired":  writeRetired,
+			"roundtrip":   roundTrip,
+			"samefiles":   sameFiles,
+			"savetoken":   saveToken,
+			"segment":     copySegment,
+			"snapshot":    writeSnapshot,
+			"snapversion": snapshotVersion,
+			"splice":      splice,
+			"status":      status,
+			"store":       makeStore,
+			"term":        terminate,
+			"token":       makeToken,
+			"topicid":     nameOfTopic,
+			"trim":        cutFile,
+			"urlfrom":     setURL,
 		},
 	})
 }
@@ -85,18 +107,28 @@ func segmentOf(ts *testscript.TestScript, data string) string {
 	return names[0]
 }
 
+// nameOfPartition sets a variable to the directory of the one partition.
+func nameOfPartition(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], filepath.Dir(segmentOf(ts, args[1])))
+}
+
+// nameOfTopic sets a variable to the id of its topic.
+func nameOfTopic(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], filepath.Base(filepath.Dir(filepath.Dir(segmentOf(ts, args[1])))))
+}
+
 func copySegment(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := os.ReadFile(segmentOf(ts, args[1]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o600))
 }
 
-// damageSegment changes the last byte of the one batch.
+// damageSegment changes the one record that roundTrip has sent.
 func damageSegment(ts *testscript.TestScript, _ bool, args []string) {
 	name := segmentOf(ts, args[0])
 	b, err := os.ReadFile(name)
 	ts.Check(err)
-	b[len(b)-1] ^= 1
+	b[bytes.Index(b, []byte("hello"))] ^= 1
 	ts.Check(os.WriteFile(name, b, 0o600))
 }
 
@@ -106,6 +138,11 @@ func roundTrip(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ts.Check(sendAndRead(ctx, url))
+}
+
+// setURL makes the URL in a file the one that commands use.
+func setURL(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv("QUOIN_URL", strings.TrimSpace(ts.ReadFile(args[0])))
 }
 
 func sendAndRead(ctx context.Context, url string) (err error) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,9 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/buffers"
 	"github.com/quoin-io/quoin/server/internal/catalog"
+	"github.com/quoin-io/quoin/server/internal/counters"
 	"github.com/quoin-io/quoin/server/internal/partition"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
@@ -41,6 +44,11 @@ type Config struct {
 	Log       *slog.Logger
 	Segments  seglog.Config
 	Producers producerstate.Limits
+	// IdleAfter and MaxRetired are those of the partitions.
+	IdleAfter  time.Duration
+	MaxRetired int
+	Uptime     func() time.Duration // of the process; default: since Open
+	Counters   *counters.Set
 	// ScrubEvery is the pause between two passes over all stored data. Default
 	// DefaultScrubEvery; negative for none.
 	ScrubEvery time.Duration
@@ -56,8 +64,10 @@ type Broker struct {
 	catalog *catalog.Catalog
 	in, out *buffers.Pool
 
-	stopScrub context.CancelFunc
-	scrubbed  chan struct{} // closed when runScrub has ended
+	background struct {
+		stop    context.CancelFunc
+		running sync.WaitGroup
+	}
 
 	// admin is held while a topic is made or deleted, so that what the catalog says and
 	// what is open change together. It is taken before mu.
@@ -75,12 +85,12 @@ type Broker struct {
 // A topic is one that is open.
 type topic struct {
 	catalog.Topic
-	maxBatch   atomic.Int64
-	partitions []*partition.Partition
+	maxBatch atomic.Int64
+	slots    []slot // by number
 }
 
 // Open opens the catalog, finishes what a crash left half done, and recovers every
-// partition.
+// partition. One that cannot be recovered is not served, and keeps nobody from the others.
 func Open(cfg Config) (*Broker, error) {
 	if cfg.ScrubEvery == 0 {
 		cfg.ScrubEvery = DefaultScrubEvery
@@ -95,10 +105,8 @@ func Open(cfg Config) (*Broker, error) {
 	if err := errors.Join(b.checkCatalog(), b.finishDeletes()); err != nil {
 		return nil, errors.Join(err, cat.Close())
 	}
-	if err := b.openTopics(); err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	b.startScrub()
+	b.openTopics()
+	b.startBackground()
 	return b, nil
 }
 
@@ -123,6 +131,9 @@ func (b *Broker) checkCatalog() error {
 }
 
 func (b *Broker) finishDeletes() error {
+	if planted.LeftDeletes {
+		return nil
+	}
 	pending, err := b.catalog.PendingDeletes()
 	if err != nil {
 		return err
@@ -135,32 +146,29 @@ func (b *Broker) finishDeletes() error {
 	return nil
 }
 
-func (b *Broker) openTopics() error {
+// openTopics opens what can be opened. The rest is said loudly, and tried again later.
+func (b *Broker) openTopics() {
 	for _, t := range b.catalog.Topics() {
-		open, err := b.openTopic(t)
-		if err != nil {
-			return err
+		open := newTopic(t)
+		for _, err := range b.openSlots(open) {
+			b.cfg.Log.Error("partition could not be opened and is not served", "topic", t.Name, "error", err)
 		}
 		b.mu.topics[t.ID] = open
 	}
-	return nil
+}
+
+func newTopic(t catalog.Topic) *topic {
+	open := &topic{Topic: t, slots: make([]slot, t.Partitions)}
+	open.maxBatch.Store(int64(t.Config.MaxBatchBytes))
+	return open
 }
 
 // openTopic opens all partitions of t, or none.
 func (b *Broker) openTopic(t catalog.Topic) (*topic, error) {
-	open := &topic{Topic: t, partitions: make([]*partition.Partition, t.Partitions)}
-	open.maxBatch.Store(int64(t.Config.MaxBatchBytes))
-	var g errgroup.Group
-	g.SetLimit(openAtOnce)
-	for n := range t.Partitions {
-		g.Go(func() error {
-			p, err := b.openPartition(open, n)
-			open.partitions[n] = p
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, errors.Join(err, open.close(wire.Errorf(wire.CodeShutdown, "the topic could not be opened")))
+	open := newTopic(t)
+	if errs := b.openSlots(open); len(errs) > 0 {
+		errs = append(errs, open.close(wire.Errorf(wire.CodeShutdown, "the topic could not be opened")))
+		return nil, errors.Join(errs...)
 	}
 	return open, nil
 }
@@ -173,8 +181,9 @@ func (b *Broker) openPartition(t *topic, n int32) (*partition.Partition, error) 
 		NextTerm: func(after batchfmt.Term) (batchfmt.Term, error) {
 			return b.catalog.NextTerm(t.ID, n, after)
 		},
-		LastProducerID: b.catalog.LastProducerID,
-		Now:            b.cfg.Now, Logger: b.cfg.Log,
+		LastProducerID: b.catalog.LastProducerID, Named: b.hasName,
+		IdleAfter: b.cfg.IdleAfter, MaxRetired: b.cfg.MaxRetired,
+		Now: b.cfg.Now, Uptime: b.cfg.Uptime, Counters: b.cfg.Counters, Logger: b.cfg.Log,
 	})
 }
 
@@ -184,23 +193,30 @@ func (b *Broker) topicDir(id catalog.TopicID) string {
 
 // close closes all partitions that are open.
 func (t *topic) close(why *wire.Error) error {
-	errs := make([]error, len(t.partitions))
+	errs := make([]error, len(t.slots))
+	forEach(t.slots, func(i int, s *slot) {
+		if p := s.open.Load(); p != nil {
+			reason := *why
+			errs[i] = p.Close(&reason)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// forEach calls f for all slots, openAtOnce at a time.
+func forEach(slots []slot, f func(i int, s *slot)) {
 	var g errgroup.Group
 	g.SetLimit(openAtOnce)
-	for i, p := range t.partitions {
-		if p != nil {
-			reason := *why
-			g.Go(func() error { errs[i] = p.Close(&reason); return nil })
-		}
+	for i := range slots {
+		g.Go(func() error { f(i, &slots[i]); return nil })
 	}
 	g.Wait()
-	return errors.Join(errs...)
 }
 
 // Close closes every partition, with all that is appended synced and answered, and then
 // the catalog.
 func (b *Broker) Close() error {
-	b.endScrub()
+	b.endBackground()
 	var errs []error
 	for _, t := range b.takeAll() {
 		errs = append(errs, t.close(wire.Errorf(wire.CodeShutdown, "the server is shutting down")))
@@ -210,10 +226,10 @@ func (b *Broker) Close() error {
 
 // Abandon stops everything as a crash would: nothing more is written.
 func (b *Broker) Abandon() {
-	b.endScrub()
+	b.endBackground()
 	for _, t := range b.takeAll() {
-		for _, p := range t.partitions {
-			if p != nil {
+		for i := range t.slots {
+			if p := t.slots[i].open.Load(); p != nil {
 				p.Abandon()
 			}
 		}
@@ -252,11 +268,62 @@ func (b *Broker) Partition(id [16]byte, n int32) (*partition.Partition, *wire.Er
 	switch {
 	case t == nil:
 		e = wire.Errorf(wire.CodeUnknownTopicID, "no topic has the id %v", catalog.TopicID(id))
-	case n < 0 || int(n) >= len(t.partitions):
-		e = wire.Errorf(wire.CodeUnknownPartition, "topic %q has no partition %d, it has %d", t.Name, n, len(t.partitions))
+	case n < 0 || int(n) >= len(t.slots):
+		e = wire.Errorf(wire.CodeUnknownPartition, "topic %q has no partition %d, it has %d", t.Name, n, len(t.slots))
 	default:
-		return t.partitions[n], nil
+		if p := t.slots[n].open.Load(); p != nil {
+			return p, nil
+		}
+		e = t.slots[n].refusal()
+		e.Topic = t.Name
 	}
 	e.TopicID, e.Partition = id, n
 	return nil, e
+}
+
+// Totals is how much a broker has of what can be counted, over all topics.
+type Totals struct {
+	Topics         int
+	Partitions     int // stopped ones included
+	Stopped        int // partitions that take no writes any more, or could not be opened
+	DamagedRanges  int
+	DamagedRecords int64
+}
+
+// Totals counts. It looks at every partition and waits for none.
+func (b *Broker) Totals() (t Totals) {
+	b.mu.RLock()
+	t.Topics = len(b.mu.topics)
+	for _, x := range b.mu.topics {
+		for i := range x.slots {
+			t.Partitions++
+			if !x.slots[i].serves() {
+				t.Stopped++
+			}
+		}
+	}
+	b.mu.RUnlock()
+	for _, p := range b.allPartitions() {
+		for _, d := range p.Damaged() {
+			t.DamagedRanges++
+			t.DamagedRecords += int64(d.Next - d.From)
+		}
+	}
+	return t
+}
+
+// Stopped lists the partitions that take no writes any more or could not be opened, as
+// topic/number, in order.
+func (b *Broker) Stopped() (names []string) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, t := range b.mu.topics {
+		for n := range t.slots {
+			if !t.slots[n].serves() {
+				names = append(names, fmt.Sprintf("%s/%d", t.Name, n))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"syscall"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/catalog"
@@ -14,8 +15,10 @@ import (
 // A holding is a grant that has lanes here. It leaves when nothing that came with any of
 // its lanes is under way any more, whether it was revoked or not.
 type holding struct {
-	grant *partition.Grant
-	lanes map[*partition.Partition]int // how many lanes it has where
+	grant    *partition.Grant
+	instance catalog.InstanceID
+	name     string
+	lanes    map[*partition.Partition]int // how many lanes it has where
 }
 
 // InitProducer hands out a producer id. For a name that another instance holds it first
@@ -37,23 +40,35 @@ func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer) (wire.M
 	return &wire.ProducerInited{ProducerID: p.ID, Epoch: p.Epoch, Key: wire.Secret(p.Key)}, nil
 }
 
-// fenceOlder revokes what older instances hold of p's id, and waits until nothing of them
-// is between its decision and its sync. Asked again, it waits again.
+// fenceOlder revokes what older instances hold of p's name, and waits until nothing of them
+// is between its decision and its sync. Asked again, it waits again. A name whose epochs
+// were used up has a new id, and the older instance writes under the one before.
 func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer) *wire.Error {
-	var partitions []*partition.Partition
+	type place struct {
+		part *partition.Partition
+		id   batchfmt.ProducerID
+	}
+	var places []place
 	b.grants.Lock()
-	for _, h := range b.grants.holdings[p.ID] {
-		if h.grant.Epoch < p.Epoch {
-			h.grant.Revoke(p.Epoch)
+	for id, holdings := range b.grants.holdings {
+		for _, h := range holdings {
+			if h.name != p.Name || h.instance == p.Instance {
+				continue
+			}
+			current := h.grant.Current()
+			if id == p.ID {
+				current = p.Epoch
+			}
+			h.grant.Revoke(current)
 			for part := range h.lanes {
-				partitions = append(partitions, part)
+				places = append(places, place{part, id})
 			}
 		}
 	}
 	b.grants.Unlock()
-	for _, part := range partitions {
+	for _, x := range places {
 		select {
-		case <-part.Quiesce(p.ID):
+		case <-x.part.Quiesce(x.id):
 			// Even after a failed sync: it leaves the older instance's batches unknown,
 			// but nothing of it can be appended any more, and that is what counts here.
 		case <-ctx.Done():
@@ -72,9 +87,7 @@ func (b *Broker) Authorize(m *wire.OpenLane, part *partition.Partition) (*partit
 	defer b.grants.Unlock()
 	p, err := b.catalog.Authorize(m.ProducerID, catalog.Key(m.Key))
 	if err != nil {
-		e := refusal(err)
-		e.ProducerID = m.ProducerID
-		return nil, e
+		return nil, aboutProducer(m.ProducerID, refusal(err))
 	}
 	h := b.holding(p)
 	h.lanes[part]++
@@ -86,14 +99,18 @@ func (b *Broker) Authorize(m *wire.OpenLane, part *partition.Partition) (*partit
 func (b *Broker) holding(p catalog.Producer) *holding {
 	var current *holding
 	for _, h := range b.grants.holdings[p.ID] {
-		if h.grant.Epoch == p.Epoch {
+		if h.instance == p.Instance {
 			current = h
+			h.grant.Raise(p.Epoch)
 		} else {
 			h.grant.Revoke(p.Epoch)
 		}
 	}
 	if current == nil {
-		current = &holding{grant: partition.NewGrant(p.ID, p.Epoch), lanes: make(map[*partition.Partition]int)}
+		current = &holding{
+			grant: partition.NewGrant(p.ID, p.Epoch), instance: p.Instance, name: p.Name,
+			lanes: make(map[*partition.Partition]int),
+		}
 		b.grants.holdings[p.ID] = append(b.grants.holdings[p.ID], current)
 	}
 	return current
@@ -146,7 +163,7 @@ var refusals = []struct {
 	{catalog.ErrFull, wire.CodeDiskFull},
 	{catalog.ErrClosed, wire.CodeShutdown},
 	{catalog.ErrBroken, wire.CodeInternal},
-	{catalog.ErrExhausted, wire.CodeInternal},
+	{catalog.ErrExhausted, wire.CodeInvalidRequest},
 	{catalog.ErrDamaged, wire.CodeInternal},
 }
 
@@ -168,6 +185,9 @@ func refusal(err error) *wire.Error {
 		if errors.Is(err, row.err) {
 			return wire.Errorf(row.code, "%v", err)
 		}
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return wire.Errorf(wire.CodeDiskFull, "%v", err)
 	}
 	return wire.Errorf(wire.CodeStorageError, "%v", err)
 }

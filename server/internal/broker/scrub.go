@@ -11,23 +11,45 @@ import (
 // partitions: little beside what the server does, and half a terabyte a day.
 const scrubBytesPerSecond = 8 << 20
 
-// startScrub starts runScrub, which endScrub ends and waits for.
-func (b *Broker) startScrub() {
-	if b.cfg.ScrubEvery < 0 {
-		return
-	}
+// idleEvery is how often idle producers are looked for.
+const idleEvery = time.Minute
+
+// startBackground starts what goes on by itself; endBackground ends it and waits.
+func (b *Broker) startBackground() {
 	ctx, cancel := context.WithCancel(context.Background())
-	b.stopScrub, b.scrubbed = cancel, make(chan struct{})
-	go func() {
-		defer close(b.scrubbed)
-		b.runScrub(ctx)
-	}()
+	b.background.stop = cancel
+	b.background.running.Go(func() { b.retireIdle(ctx) })
+	b.background.running.Go(func() { b.reopen(ctx) })
+	if b.cfg.ScrubEvery >= 0 {
+		b.background.running.Go(func() { b.runScrub(ctx) })
+	}
 }
 
-func (b *Broker) endScrub() {
-	if b.stopScrub != nil {
-		b.stopScrub()
-		<-b.scrubbed
+func (b *Broker) endBackground() {
+	if b.background.stop != nil {
+		b.background.stop()
+		b.background.running.Wait()
+	}
+}
+
+// retireIdle lets producers leave memory that nobody has used for long.
+func (b *Broker) retireIdle(ctx context.Context) {
+	tick := time.NewTicker(idleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.RetireIdle()
+		}
+	}
+}
+
+// RetireIdle lets producers leave memory that nobody has used for long, in all partitions.
+func (b *Broker) RetireIdle() {
+	for _, p := range b.allPartitions() {
+		p.RetireIdle()
 	}
 }
 
@@ -51,11 +73,16 @@ func (b *Broker) runScrub(ctx context.Context) {
 	}
 }
 
+// allPartitions are those that are open.
 func (b *Broker) allPartitions() (all []*partition.Partition) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, t := range b.mu.topics {
-		all = append(all, t.partitions...)
+		for i := range t.slots {
+			if p := t.slots[i].open.Load(); p != nil {
+				all = append(all, p)
+			}
+		}
 	}
 	return all
 }

@@ -94,7 +94,7 @@ func (b *Broker) DescribeTopics(m *wire.DescribeTopics) (wire.Message, *wire.Err
 		if t.Name <= m.After {
 			continue
 		}
-		partitions += len(t.partitions)
+		partitions += len(t.slots)
 		if len(reply.Topics) > 0 && partitions > pagePartitions {
 			reply.More = true
 			break
@@ -133,8 +133,8 @@ func (t *topic) info() wire.TopicInfo {
 	info := wire.TopicInfo{
 		Name: t.Name, ID: t.ID, Created: t.Created, MaxBatchBytes: uint32(t.maxBatch.Load()),
 	}
-	for _, p := range t.partitions {
-		info.Partitions = append(info.Partitions, p.Describe())
+	for i := range t.slots {
+		info.Partitions = append(info.Partitions, t.slots[i].describe())
 	}
 	return info
 }

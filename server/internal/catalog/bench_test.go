@@ -53,3 +53,21 @@ func BenchmarkAuthorize(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkNameOf(b *testing.B) {
+	c, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	p, err := c.InitProducer(InstanceID{1}, "billing")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if name, _ := c.NameOf(p.ID); name != "billing" {
+			b.Fatal(name)
+		}
+	}
+}

@@ -41,6 +41,9 @@
 // between the values are bbolt's and carry no checksum: faults that bbolt runs into
 // there are caught and become a DamagedError as well.
 //
+// [FindTopic], [StartsOf] and [Verify] look into a catalog that no server has open, for reading
+// only. The first two let go of it at once, so they keep no server from starting.
+//
 // The package never touches the directories of partitions, never decides about a batch
 // and never deletes a name.
 package catalog

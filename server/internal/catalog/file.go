@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -221,21 +220,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// InUse reports whether a process has the catalog of this data directory open. It changes
-// nothing. A directory without a catalog is not in use.
-func InUse(dir string) (bool, error) {
-	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: 50 * time.Millisecond})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("look into the catalog: %w", err)
-	}
-	return false, db.Close()
 }

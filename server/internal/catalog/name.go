@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 const (
@@ -37,6 +39,8 @@ func CheckTopicName(name string) error {
 // [MaxProducerName] bytes of valid UTF-8 without control characters.
 func CheckProducerName(name string) error {
 	switch {
+	case planted.NamesUnchecked:
+		return nil
 	case name == "":
 		return nameError("producer", name, "is empty")
 	case len(name) > MaxProducerName:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 // MaxEpoch is the highest epoch of a producer id.
@@ -155,7 +156,7 @@ func decideClaim(row *producerRow, instance InstanceID) claim {
 		return claimAgain
 	case slices.Contains(row.earlier, instance):
 		return claimFenced
-	case row.epoch == MaxEpoch:
+	case row.epoch == MaxEpoch && !planted.EpochWraps:
 		return claimMoved
 	}
 	return claimNext

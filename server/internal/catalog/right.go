@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 // Holder returns who holds pid, whoever asks. Do not give the key away.
@@ -51,6 +53,59 @@ func (c *Catalog) Authorize(pid batchfmt.ProducerID, key Key) (Producer, error) 
 	return p, nil
 }
 
+// Genuine reports whether key was given out for pid at any time, and whether the present
+// holder has it: for what an earlier holder may ask about as well, such as what became of
+// its batches. Any other key gets an error. Unless the bearer is the holder, the Producer
+// says who came after it, without secrets; of one that is closed only the id is known.
+//
+// Errors: [ErrUnknownProducer], [ErrWrongKey].
+func (c *Catalog) Genuine(pid batchfmt.ProducerID, key Key) (p Producer, holds bool, err error) {
+	err = c.view(func(t *txn) error {
+		row, err := c.authorized(t, pid, key)
+		switch {
+		case err == nil:
+			p, holds = row.producer(pid), true
+		case err == ErrProducerClosed:
+			p = Producer{ID: pid}
+		case errors.Is(err, ErrFenced):
+			p = row.producer(pid)
+			p.Key, p.Instance = Key{}, InstanceID{}
+		default:
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return Producer{}, false, fmt.Errorf("producer %d: %w", pid, err)
+	}
+	return p, holds, nil
+}
+
+// NameOf returns the name of a producer, and whether pid is the id that the name has now:
+// a name outlives its ids, and keeps its name for listings an id whose epochs are used up.
+// An id without a name gives "" and false. When the row cannot be read, the answer is ""
+// and true, as what is kept for names must not be dropped by mistake. It reads one row from
+// the file's pages and writes nothing.
+func (c *Catalog) NameOf(pid batchfmt.ProducerID) (name string, current bool) {
+	if pid == 0 || pid > MaxProducerID {
+		return "", false
+	}
+	err := c.view(func(t *txn) error {
+		row, err := t.producer(pid)
+		if err != nil {
+			return err
+		}
+		if row != nil {
+			name, current = row.name, row.kind == kindNamed
+		}
+		return nil
+	})
+	if err != nil {
+		return "", true
+	}
+	return name, current
+}
+
 func (c *Catalog) authorized(t *txn, pid batchfmt.ProducerID, key Key) (*producerRow, error) {
 	row, err := t.producer(pid)
 	if err != nil {
@@ -75,7 +130,7 @@ func decideRight(pid batchfmt.ProducerID, row *producerRow, key Key, genuine boo
 		return ErrProducerClosed
 	case row == nil:
 		return ErrUnknownProducer
-	case row.kind != kindSuperseded && row.key.equal(key):
+	case row.kind != kindSuperseded && row.key.equal(key), genuine && planted.RightsOff:
 		return nil
 	case genuine:
 		return row.fenced(pid)

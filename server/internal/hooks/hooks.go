@@ -13,6 +13,8 @@ type Hooks struct {
 	FS vfs.FS
 	// Now is the wall clock.
 	Now func() time.Time
+	// Uptime is the time since the start of the process.
+	Uptime func() time.Duration
 	// FrameStart is called before a frame of a lane stream is read or written, with its
 	// size in bytes, header included. A result of 0 or more cuts the connection when
 	// that many bytes of it have passed.
@@ -32,6 +34,15 @@ func (h *Hooks) Clock() func() time.Time {
 		return h.Now
 	}
 	return time.Now
+}
+
+// UptimeClock is Uptime, or the real one.
+func (h *Hooks) UptimeClock() func() time.Duration {
+	if h != nil && h.Uptime != nil {
+		return h.Uptime
+	}
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
 }
 
 // FileSystem is FS, or the operating system's.

@@ -14,6 +14,13 @@
 // nor for a client that does not take its answers. Two rare steps of the log do sync in
 // the owner: the begin of a new segment, and the undo of a group that failed.
 //
+// What does not fit into memory is on disk, in the directory of the partition: lanes that
+// nobody uses leave to the retired table (package retired), and where old batches stand is
+// told by an index beside each segment (package producerindex). Helpers read and write
+// them; the owner only takes what they bring. [Partition.Resolve] says what became of a
+// batch, and can make "not stored" final by a fence in the log. [Partition.Explain] has the
+// latest decisions for people who ask why.
+//
 // The nouns: a [Grant] is the right to write under a producer id, an [Opening] is one
 // stream's hold on one lane, a [Sink] takes the results of batches.
 package partition

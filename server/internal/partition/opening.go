@@ -36,10 +36,22 @@ func (p *Partition) OpenLane(r OpenRequest) *Opening {
 	return o
 }
 
+// OpenPlain opens a lane of batches without a producer. Nothing is remembered of it: each
+// batch that comes is appended, one that is sent again for a second time.
+func (p *Partition) OpenPlain() (*Opening, *wire.LaneOpened) {
+	return new(Opening), &wire.LaneOpened{
+		LastSequence: -1, LastOffset: -1, LogStart: p.LogStart(), MaxBatchBytes: uint32(p.cfg.MaxBatchBytes.Load()),
+	}
+}
+
 // CloseLane says that the opening's stream has ended, whether the lane was opened or not.
 // quiet is called, in the owner or at once, when nothing that came with the opening can
 // be appended or made durable any more.
 func (p *Partition) CloseLane(o *Opening, quiet func()) {
+	if o.grant == nil {
+		quiet()
+		return
+	}
 	pid := o.grant.ID
 	closed := p.do(func() {
 		p.afterLookUp(pid, func() {
@@ -78,10 +90,14 @@ func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 		return
 	}
 	if o.state.AtLimit(id) {
-		e := wire.Errorf(wire.CodeProducerLimitReached, "the partition holds %d producers, its limit is %d",
-			o.state.Len(), o.state.Limits().MaxLanes)
-		e.Expected = int64(o.state.Limits().MaxLanes)
-		r.Reply(nil, p.laneSubject(e, id))
+		p.room(id, func(refused *wire.Error) {
+			if refused != nil {
+				p.cfg.Counters.Producers.Refusals.Add(1)
+				r.Reply(nil, refused)
+				return
+			}
+			p.afterLookUp(id, func() { p.openLane(r, opening) })
+		})
 		return
 	}
 	opening.number = o.state.Opened(id)
@@ -113,20 +129,31 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 				refuse(failure)
 				return
 			}
-			p.answerOpening(r, opening, f)
+			// Meanwhile a batch of the lane may have begun a look-up.
+			p.afterLookUp(id, func() { p.answerOpening(r, opening, f) })
 		})
 	case producerstate.OpenLookUp:
-		started := p.search(id, v.LookUp, v.LookUp, func(f producerstate.Finding, err error) {
-			if err != nil {
-				failed := p.lookUpFailed(err)
-				refuse(wire.Errorf(failed.Code, "%s", failed.Detail))
+		p.lookUpFor(id, v.LookUp, v.LookUp, func(f producerstate.Finding, e *wire.Error) {
+			if e != nil {
+				refuse(e)
 				return
 			}
 			p.answerOpening(r, opening, f)
 		})
-		if !started {
-			refuse(wire.Errorf(wire.CodeThrottled, "too many look-ups in this partition"))
-		}
+	case producerstate.OpenLoad:
+		p.recall(id, func(found *recalled, e *wire.Error) {
+			if e == nil && found.lane != nil {
+				if err := o.state.Restore(id, found.row); err != nil {
+					e = wire.Errorf(wire.CodeInternal, "%v", err)
+				}
+			}
+			if e != nil {
+				refuse(e)
+				return
+			}
+			o.state.Missed(id, found.forgotten)
+			p.answerOpening(r, opening, f)
+		})
 	default:
 		refuse(openRefusal(v))
 	}

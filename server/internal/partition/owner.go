@@ -5,11 +5,15 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/counters"
 	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/wire"
 )
+
+// logEvery is the least time between two lines about the same trouble.
+const logEvery = time.Second
 
 // owner is the state of the owner's goroutine.
 type owner struct {
@@ -25,8 +29,21 @@ type owner struct {
 	syncing bool
 	taken   []command // the queue's items, one buffer reused for all groups
 
-	lookUps map[batchfmt.ProducerID]*lookUp
-	parked  []parked // openings that wait for the durable end
+	lookUps   map[batchfmt.ProducerID]*lookUp // those that run or wait
+	toSearch  []batchfmt.ProducerID           // those that wait, in their order
+	searching int                             // how many run
+	ended     bool                            // nothing is looked up any more
+
+	wantRoom []newcomer
+	retiring bool // lanes are on their way to the retired table
+	levels   struct{ lanes, retired counters.Part }
+
+	parked []parked // what waits for the durable end
+
+	controls controls
+
+	refusedBatches int           // by failed appends that were not logged yet
+	refusalDue     time.Duration // uptime from which they may be logged again
 
 	unsaved  int // bytes of batches since the last snapshot was taken
 	snapshot *pendingSnapshot
@@ -46,6 +63,7 @@ type entry struct {
 	produce Produce
 	result  wire.ProduceResult
 	until   batchfmt.Offset // the durable end that the answer waits for; 0 for none
+	control uint64          // the control batch that it waits for; 0 for none
 	decided time.Time
 }
 
@@ -54,6 +72,7 @@ type waiter struct {
 	sink    Sink
 	result  wire.ProduceResult
 	until   batchfmt.Offset
+	control uint64
 	written time.Time
 }
 
@@ -61,6 +80,7 @@ type waiter struct {
 func (p *Partition) run() {
 	defer close(p.done)
 	for {
+		p.owner.levels.lanes.Set(p.owner.state.Len())
 		select {
 		case <-p.wake:
 			p.work()
@@ -78,6 +98,7 @@ func (p *Partition) run() {
 // work takes all that has queued and appends it in groups.
 func (p *Partition) work() {
 	o := &p.owner
+	o.state.Tick(p.cfg.Uptime())
 	p.queue.Lock()
 	o.taken, p.queue.items, p.queue.bytes = p.queue.items, o.taken[:0], 0
 	p.queue.Unlock()
@@ -101,9 +122,20 @@ func (p *Partition) work() {
 func (p *Partition) decide(pr *Produce) {
 	o := &p.owner
 	id := producerstate.IdentityOf(pr.Batch)
+	if id.PID == batchfmt.NoProducer {
+		p.accept(pr, id) // there is nothing to compare it with
+		return
+	}
 	if l := o.lookUps[id.PID]; l != nil {
 		l.held = append(l.held, command{produce: *pr}) // it waits for the one before it
 		return
+	}
+	if planted.LimitsFirst && int64(pr.Batch.Size()) > p.cfg.MaxBatchBytes.Load() {
+		p.answer(pr, id, refusal(wire.CodeMessageTooLarge, ""))
+		return
+	}
+	if planted.ClockExpiry && p.cfg.Now().UnixMilli()-o.lastTime > (24*time.Hour).Milliseconds() {
+		o.state = producerstate.New(p.cfg.Producers)
 	}
 	o.state.Confirm(id.PID, pr.Confirmed)
 	p.act(pr, id, p.verdict(pr, id, producerstate.Finding{}))
@@ -120,7 +152,7 @@ func (p *Partition) verdict(pr *Produce, id producerstate.Identity, f producerst
 // asReadable takes back that a batch is stored where the log has lost it since: the lane
 // remembers it, but nobody can read it.
 func (p *Partition) asReadable(v producerstate.Verdict) producerstate.Verdict {
-	if v.Offset < 0 || !p.log.Unreadable(v.Offset) {
+	if v.Offset < 0 || !p.log.Unreadable(v.Offset) || planted.LostIsStored {
 		return v
 	}
 	switch v.Kind {
@@ -132,21 +164,33 @@ func (p *Partition) asReadable(v producerstate.Verdict) producerstate.Verdict {
 	return v
 }
 
-// evidence is what there is to know besides the lane. Every lane is in memory, as none
-// is ever dropped, so a lane that is not there was looked for.
+// evidence is what there is to know besides the lane.
 func (p *Partition) evidence(pid batchfmt.ProducerID, f producerstate.Finding) producerstate.Evidence {
 	o := &p.owner
+	looked, doubtful := o.state.Lane(pid).Looked()
 	return producerstate.Evidence{
-		Durable: o.durable, Loaded: true, Forgotten: o.state.MayHaveForgotten(pid), LogEnd: o.end, LookedUp: f,
+		Durable: o.durable, Loaded: looked, Forgotten: doubtful || o.state.MayHaveForgotten(pid), LogEnd: o.end, LookedUp: f,
 	}
 }
 
+// evidenceWith adds what was found of a lane that is not in memory.
+func (p *Partition) evidenceWith(pid batchfmt.ProducerID, f producerstate.Finding, gone *recalled) producerstate.Evidence {
+	ev := p.evidence(pid, f)
+	if gone != nil {
+		ev.Loaded, ev.Forgotten = true, gone.forgotten
+	}
+	return ev
+}
+
 func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.Verdict) {
+	p.note(id, v)
 	switch v.Kind {
 	case producerstate.Accept:
 		p.accept(pr, id)
 	case producerstate.LookUp:
 		p.lookUp(pr, id)
+	case producerstate.Load:
+		p.load(pr, id)
 	case producerstate.Attach:
 		if p.owner.failure != nil {
 			p.answer(pr, id, refusal(wire.CodeDurabilityUnknown, "the batch was appended, and then the sync failed"))
@@ -154,12 +198,17 @@ func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.
 		}
 		r := stored(id, v.Offset)
 		r.Duplicate, r.Verified = true, true
+		if planted.EarlyDuplicate {
+			p.answer(pr, id, r)
+			return
+		}
 		p.enter(entry{produce: *pr, result: r, until: v.Offset + batchfmt.Offset(id.Last-id.Base) + 1})
 	case producerstate.Duplicate:
 		r := stored(id, v.Offset)
 		r.Duplicate, r.Verified = true, v.Verified
 		p.answer(pr, id, r)
 	default:
+		p.countConflict(v)
 		r := refused(v)
 		r.BaseSequence = id.Base
 		if v.Kind == producerstate.Fenced && v.Row == 1 && pr.Opening.grant.Holds() {
@@ -167,11 +216,33 @@ func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.
 			r.Code, r.Expected = wire.CodeSuperseded, -1
 		}
 		e := entry{produce: *pr, result: r}
-		if v.Kind == producerstate.Conflict || r.NotStored {
+		if (v.Kind == producerstate.Conflict || r.NotStored) && !planted.EarlyConflict {
 			// It says that something stands in the way for ever: that must be durable.
-			e.until = p.frontier()
+			e.until, e.control = p.frontier(), p.owner.controls.appended
 		}
 		p.enter(e)
+	}
+}
+
+// note keeps the decision for people who ask why.
+func (p *Partition) note(id producerstate.Identity, v producerstate.Verdict) {
+	if v.Kind == producerstate.Accept {
+		v.Offset = p.frontier() // where it goes, unless it is refused for another reason
+	}
+	p.decisions.add(decision{at: p.cfg.Now().UnixMilli(), id: id, verdict: v})
+}
+
+// countConflict counts what is wrong with a batch whose sequences hold another one.
+func (p *Partition) countConflict(v producerstate.Verdict) {
+	c := &p.cfg.Counters.Conflicts
+	switch {
+	case v.Kind != producerstate.Conflict:
+	case v.SameRange:
+		c.Digest.Add(1)
+	case v.Offset != producerstate.UnknownOffset:
+		c.Range.Add(1)
+	default:
+		c.Overlap.Add(1)
 	}
 }
 
@@ -210,6 +281,9 @@ func (p *Partition) accept(pr *Produce, id producerstate.Identity) {
 	o.state.Apply(id, g.next, pr.Batch.Position())
 	r := stored(id, g.next)
 	r.AppendTime = o.lastTime
+	if id.PID == batchfmt.NoProducer {
+		r.PersistedThrough = -1
+	}
 	g.next = pr.Batch.NextOffset()
 	g.batches = append(g.batches, pr.Batch)
 	g.bytes += pr.Batch.Size()
@@ -238,11 +312,30 @@ func (p *Partition) settle(e *entry, written time.Time) {
 	e.produce.Buffer.Release()
 	e.result.Timings.Queue = e.decided.Sub(e.produce.Arrived)
 	e.result.Timings.Append = written.Sub(e.decided)
-	if e.until <= p.owner.durable || planted.EarlyAck {
-		e.produce.Sink.Result(e.result)
+	if p.owner.stands(e.until, e.control) || planted.EarlyAck {
+		p.give(e.produce.Sink, e.result)
 		return
 	}
-	p.owner.waiters = append(p.owner.waiters, waiter{sink: e.produce.Sink, result: e.result, until: e.until, written: written})
+	if why := p.owner.failure; why != nil { // no sync will come any more
+		r := refusal(wire.CodeDurabilityUnknown, why.Detail)
+		r.BaseSequence = e.result.BaseSequence
+		p.give(e.produce.Sink, r)
+		return
+	}
+	p.owner.waiters = append(p.owner.waiters, waiter{
+		sink: e.produce.Sink, result: e.result, until: e.until, control: e.control, written: written,
+	})
+}
+
+// stands reports whether what an answer rests on is durable.
+func (o *owner) stands(until batchfmt.Offset, control uint64) bool {
+	return until <= o.durable && control <= o.controls.durable
+}
+
+// give hands out a result. No result takes another way.
+func (p *Partition) give(to Sink, r wire.ProduceResult) {
+	p.cfg.Counters.Batches.Answer(r.Code, r.Duplicate)
+	to.Result(r)
 }
 
 // appendGroup writes the group, or undoes it.
@@ -257,6 +350,9 @@ func (p *Partition) appendGroup() {
 		p.undoGroup(err)
 	} else {
 		o.state.Commit()
+		p.place(g.batches)
+		p.cfg.Counters.Appended.Records.Add(uint64(g.next - o.end))
+		p.cfg.Counters.Appended.Bytes.Add(uint64(g.bytes))
 		o.end = g.next
 		o.unsaved += g.bytes
 		written := time.Now()
@@ -278,23 +374,41 @@ func (p *Partition) undoGroup(err error) {
 		o.state.Commit()
 	}
 	o.state.Rollback()
+	p.countFailure(err)
 	failure := storageError(err)
 	broken := errors.Is(err, seglog.ErrBroken)
 	if broken {
 		// The undo failed too: a part of the group may be found by the next start.
 		failure = wire.Errorf(wire.CodeDurabilityUnknown, "%v", err)
 	}
-	p.cfg.Logger.Error("append failed", "undone", !broken, "topic", p.cfg.Topic, "partition", p.cfg.Number,
-		"batches", len(o.group.batches), "error", err)
+	o.refusedBatches += len(o.group.batches)
+	if now := p.cfg.Uptime(); broken || now >= o.refusalDue { // a full disk refuses as often as clients try
+		p.cfg.Logger.Error("append failed", "undone", !broken, "topic", p.cfg.Topic, "partition", p.cfg.Number,
+			"batches", o.refusedBatches, "error", err)
+		o.refusedBatches, o.refusalDue = 0, now+logEvery
+	}
 	for i := range o.group.entries {
 		e := &o.group.entries[i]
 		r := refusal(failure.Code, failure.Detail)
 		r.BaseSequence = e.result.BaseSequence
 		e.produce.Buffer.Release()
-		e.produce.Sink.Result(r)
+		p.give(e.produce.Sink, r)
 	}
 	if broken {
 		p.fail(err)
+	}
+}
+
+// countFailure counts a failed append.
+func (p *Partition) countFailure(err error) {
+	c := &p.cfg.Counters.Appended.Failures
+	switch {
+	case errors.Is(err, seglog.ErrBroken):
+		c.Broken.Add(1)
+	case storageError(err).Code == wire.CodeDiskFull:
+		c.DiskFull.Add(1)
+	default:
+		c.IO.Add(1)
 	}
 }
 
@@ -312,9 +426,10 @@ func (p *Partition) fail(err error) {
 		w := &o.waiters[i]
 		r := refusal(wire.CodeDurabilityUnknown, err.Error())
 		r.BaseSequence = w.result.BaseSequence
-		w.sink.Result(r)
+		p.give(w.sink, r)
 	}
 	o.waiters = nil
+	o.controls.fail(wire.Errorf(wire.CodeDurabilityUnknown, "%v", err))
 	p.failParked(wire.Errorf(wire.CodeDurabilityUnknown, "%v", err))
 }
 

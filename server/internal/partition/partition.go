@@ -12,7 +12,10 @@ import (
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/buffers"
+	"github.com/quoin-io/quoin/server/internal/counters"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/retired"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
@@ -25,8 +28,12 @@ const (
 	maxQueuedBytes = 32 << 20
 	// groupBytes bounds what goes down in one append.
 	groupBytes = 4 << 20
-	// maxLookUps bounds the searches in the log that run at once for this partition.
-	maxLookUps = 4
+	// maxSearches bounds the searches in files that run at once for this partition, and
+	// maxLookUps those that run or wait.
+	maxSearches = 4
+	maxLookUps  = 1024
+	// defaultIdleAfter is long enough for whoever pauses over night.
+	defaultIdleAfter = 24 * time.Hour
 )
 
 // Config is what a partition is made of.
@@ -47,15 +54,29 @@ type Config struct {
 	NextTerm func(after batchfmt.Term) (batchfmt.Term, error)
 	// LastProducerID is an id that no id handed out so far exceeds.
 	LastProducerID func() (batchfmt.ProducerID, error)
-	Now            func() time.Time // wall clock
-	Logger         *slog.Logger
+	// Named reports whether a producer has a name: then its lane is never forgotten. It may
+	// take the time of a look into a file, and is not called by the owner. nil is never.
+	Named func(batchfmt.ProducerID) bool
+	// IdleAfter is how long a lane must not have been used before it may leave memory
+	// though there is room. Default 24 h.
+	IdleAfter time.Duration
+	// MaxRetired is how many lanes without a name are remembered that have left memory.
+	// Default 1,000,000.
+	MaxRetired int
+	Now        func() time.Time // wall clock
+	// Uptime is the time since the start of the process, which no change of the wall clock
+	// moves. Default: since Open.
+	Uptime   func() time.Duration
+	Counters *counters.Set // shared with others; default one of its own
+	Logger   *slog.Logger
 }
 
 // A Partition is open from Open to Close. Its methods may be called from any goroutine.
 type Partition struct {
-	cfg   Config
-	log   *seglog.Log
-	owner owner // touched by the owner's goroutine only
+	cfg     Config
+	log     *seglog.Log
+	retired *retired.Table
+	owner   owner // touched by the owner's goroutine only
 
 	queue struct {
 		sync.Mutex
@@ -66,10 +87,13 @@ type Partition struct {
 	wake    chan struct{} // capacity 1: the queue is not empty
 	sync    chan struct{} // capacity 1: there is something to sync
 	synced  chan syncDone // from the syncer; capacity 1
-	found   chan lookUpDone
+	found   chan found
 	stop    chan stopMode // capacity 1
 	done    chan struct{} // the owner has ended
 	helpers sync.WaitGroup
+
+	places    places
+	decisions decisions
 
 	snapshots sync.Mutex // held while a snapshot is written
 
@@ -119,21 +143,42 @@ func (g *Grant) Revoke(current batchfmt.Epoch) {
 	g.revoked.Store(true)
 }
 
+// Raise says that the holder has raised its epoch. It never falls, and a grant that was
+// revoked stays so.
+func (g *Grant) Raise(epoch batchfmt.Epoch) {
+	for {
+		now := g.current.Load()
+		if uint32(epoch) <= now || g.current.CompareAndSwap(now, uint32(epoch)) {
+			return
+		}
+	}
+}
+
+// Current is the producer's epoch by now, as far as the grant was told.
+func (g *Grant) Current() batchfmt.Epoch { return batchfmt.Epoch(g.current.Load()) }
+
 // Holds reports whether the grant was not revoked.
 func (g *Grant) Holds() bool { return !g.revoked.Load() }
 
-// An Opening is a stream's hold on a lane. A newer opening of the same lane ends it.
+// An Opening is a stream's hold on a lane. A newer opening of the same lane ends it. One of a
+// plain lane has no grant.
 type Opening struct {
 	grant  *Grant
 	number uint64 // the owner's; 0 before the owner has seen it
 }
 
-// ProducerID is the id that batches of the lane must be sealed for.
-func (o *Opening) ProducerID() batchfmt.ProducerID { return o.grant.ID }
+// ProducerID is the id that batches of the lane must be sealed for; NoProducer if the lane
+// is plain.
+func (o *Opening) ProducerID() batchfmt.ProducerID {
+	if o.grant == nil {
+		return batchfmt.NoProducer
+	}
+	return o.grant.ID
+}
 
 func (o *Opening) right() producerstate.Right {
 	return producerstate.Right{
-		Holds: o.grant.Holds(), Opening: o.number, CurrentEpoch: batchfmt.Epoch(o.grant.current.Load()),
+		Holds: o.grant.Holds(), Opening: o.number, CurrentEpoch: o.grant.Current(),
 	}
 }
 
@@ -153,16 +198,34 @@ type Produce struct {
 	Unfit     *wire.Error // why it must not be appended; a retry is answered all the same
 }
 
+func (c Config) withDefaults() Config {
+	if c.SnapshotBytes <= 0 {
+		c.SnapshotBytes = defaultSnapshotBytes
+	}
+	if c.IdleAfter <= 0 {
+		c.IdleAfter = defaultIdleAfter
+	}
+	if c.Uptime == nil {
+		start := time.Now()
+		c.Uptime = func() time.Duration { return time.Since(start) }
+	}
+	if c.Counters == nil {
+		c.Counters = new(counters.Set)
+	}
+	return c
+}
+
 // Open recovers the partition's log and producers and starts its owner.
 func Open(cfg Config) (*Partition, error) {
-	if cfg.SnapshotBytes <= 0 {
-		cfg.SnapshotBytes = defaultSnapshotBytes
-	}
+	cfg = cfg.withDefaults()
 	newest, err := newestSnapshot(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
 	}
-	cfg.Log.Durable = newest.end
+	cfg.Log.OnDamage = cfg.damaged
+	if !planted.CheckpointIgnored && !planted.SnapshotBeyondEnd {
+		cfg.Log.Durable = newest.end
+	}
 	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
@@ -170,14 +233,15 @@ func Open(cfg Config) (*Partition, error) {
 	p := &Partition{
 		cfg: cfg, log: log,
 		wake: make(chan struct{}, 1), sync: make(chan struct{}, 1), synced: make(chan syncDone, 1),
-		found: make(chan lookUpDone, maxLookUps), stop: make(chan stopMode, 1), done: make(chan struct{}),
+		found: make(chan found, maxSearches), stop: make(chan stopMode, 1), done: make(chan struct{}),
 	}
 	if recovery.Cut != nil {
 		cfg.Logger.Warn("log tail was cut", "topic", cfg.Topic, "partition", cfg.Number, "cut", recovery.Cut)
 	}
 	if err := p.recover(recovery, newest); err != nil {
-		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), log.Close())
+		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), log.Close(), p.closeRetired())
 	}
+	p.owner.levels.retired.Set(int(p.retired.Stats().Rows))
 	p.helpers.Add(1)
 	go p.runSyncer()
 	go p.run()
@@ -186,9 +250,12 @@ func Open(cfg Config) (*Partition, error) {
 
 func (p *Partition) recover(r seglog.Recovery, newest checkpoint) error {
 	for _, d := range r.Damage {
-		p.damaged(d)
+		p.cfg.damaged(d)
 	}
-	state, lost, err := recoverState(p.cfg, p.log, newest)
+	if err := errors.Join(p.openRetired(newest), p.openPlaces()); err != nil {
+		return err
+	}
+	state, lost, err := recoverState(p.cfg, p.log, p.retired, newest)
 	if err != nil {
 		return err
 	}
@@ -200,19 +267,54 @@ func (p *Partition) recover(r seglog.Recovery, newest checkpoint) error {
 		state: state, term: term, end: r.End, durable: r.End, lastTime: r.MaxAppendTime,
 		lookUps: make(map[batchfmt.ProducerID]*lookUp),
 	}
+	p.owner.levels.lanes = p.cfg.Counters.Producers.Lanes.Part()
+	p.owner.levels.retired = p.cfg.Counters.Producers.Retired.Part()
 	p.durable.Store(int64(r.End))
 	if lost {
 		// At once, so that ids that are handed out from now on are never taken for some
 		// that were lost.
-		s := &pendingSnapshot{end: r.End, bytes: producerstate.AppendSnapshot(nil, state, r.End)}
-		return storeSnapshot(p.cfg.FS, p.cfg.Dir, s)
+		s := &pendingSnapshot{end: r.End, bytes: producerstate.AppendSnapshot(nil, state, *p.cfg.id(), r.End)}
+		return p.store(s)
 	}
 	return nil
 }
 
+// openRetired opens the table of the lanes that have left memory.
+func (p *Partition) openRetired(newest checkpoint) error {
+	issued, err := p.cfg.LastProducerID()
+	if err != nil {
+		return err
+	}
+	warn := func(err error) {
+		p.cfg.Logger.Error("retired producers are damaged", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
+	}
+	o := retired.Options{MaxRows: p.cfg.MaxRetired, Issued: issued, Named: p.cfg.Named, OnDamage: warn}
+	if newest.state != nil {
+		o.AtLeast = newest.state.Retired()
+	}
+	table, report, err := retired.Open(p.cfg.FS, p.cfg.Dir, o)
+	if err != nil {
+		return fmt.Errorf("retired producers: %w", err)
+	}
+	for _, d := range report.Damage {
+		warn(d)
+	}
+	p.retired = table
+	return nil
+}
+
+func (p *Partition) closeRetired() error {
+	if p.retired == nil {
+		return nil
+	}
+	return p.retired.Close()
+}
+
 // damaged shouts about a part of the log that was stored and cannot be read any more.
-func (p *Partition) damaged(d seglog.DamagedRange) {
-	p.cfg.Logger.Error("stored data is damaged and was put aside", "topic", p.cfg.Topic, "partition", p.cfg.Number,
+func (c Config) damaged(d seglog.DamagedRange) {
+	c.Counters.Damage.Ranges.Add(1)
+	c.Counters.Damage.Records.Add(uint64(d.Next - d.From))
+	c.Logger.Error("stored data is damaged and was put aside", "topic", c.Topic, "partition", c.Number,
 		"from_offset", d.From, "next_offset", d.Next, "segment", d.Segment, "byte", d.Position, "reason", d.Reason)
 }
 
@@ -223,7 +325,7 @@ func (p *Partition) Damaged() []seglog.DamagedRange { return p.log.Damaged() }
 // aside what is damaged before a reader comes upon it. It ends early when ctx does or the
 // partition is closed.
 func (p *Partition) Scrub(ctx context.Context, bytesPerSecond int64) error {
-	err := p.log.Scrub(ctx, bytesPerSecond, p.damaged)
+	err := p.log.Scrub(ctx, bytesPerSecond, func(seglog.DamagedRange) {}) // Config.OnDamage is told
 	if errors.Is(err, seglog.ErrClosed) {
 		return nil
 	}
@@ -382,10 +484,19 @@ func (p *Partition) end(why *wire.Error, mode stopMode) error {
 	<-p.done
 	p.wakeReaders(why)
 	p.helpers.Wait()
-	if !first || mode == stopAbandon {
+	if !first {
 		return nil
 	}
-	return p.log.Close()
+	err := p.closeRetired()
+	if mode == stopAbandon {
+		return nil
+	}
+	if !p.failed.Load() {
+		if err := p.savePlaces(); err != nil {
+			p.cfg.Logger.Warn("producer index not written", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
+		}
+	}
+	return errors.Join(err, p.log.Close())
 }
 
 // storageError names a failed append.

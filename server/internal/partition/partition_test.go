@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
@@ -43,19 +44,23 @@ type sink chan wire.ProduceResult
 
 func (s sink) Result(r wire.ProduceResult) { s <- r }
 
-func openPartition(t *testing.T, fs vfs.FS) *bench {
+func openPartition(t *testing.T, fs vfs.FS, edit ...func(*Config)) *bench {
 	t.Helper()
 	b := &bench{t: t, fs: fs, grant: NewGrant(7, 0), sink: make(sink, 100), logs: new(strings.Builder)}
 	var limit atomic.Int64
 	limit.Store(batchfmt.DefaultTopicBatchBytes)
-	p, err := Open(Config{
+	cfg := Config{
 		Topic: "t", FS: fs, Dir: dir, MaxBatchBytes: &limit, Now: time.Now,
 		Log:            seglog.Config{SegmentBytes: 1 << 20},
 		NextTerm:       func(after batchfmt.Term) (batchfmt.Term, error) { return after + 1, nil },
 		LastProducerID: func() (batchfmt.ProducerID, error) { return 50, nil },
 		SnapshotBytes:  testSnapshotBytes,
 		Logger:         slog.New(slog.NewTextHandler(b.logs, nil)),
-	})
+	}
+	for _, change := range edit {
+		change(&cfg)
+	}
+	p, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +444,7 @@ func TestLookUpsAreBounded(t *testing.T) {
 	disk := vfs.NewFaulty(vfs.NewMem())
 	b := openPartition(t, disk)
 	defer b.close()
-	const producers = maxLookUps + 2
+	const producers = maxSearches + 3
 	lanes := make([]*Opening, producers)
 	produce := func(i int, base batchfmt.Seq) {
 		t.Helper()
@@ -457,30 +462,65 @@ func TestLookUpsAreBounded(t *testing.T) {
 			b.wantStored(batchfmt.Offset(7*i+n), false)
 		}
 	}
-	gate := make(chan struct{})
+	gate, began := make(chan struct{}), make(chan struct{}, 100)
 	disk.Observe(func(op vfs.Op, _ string) {
 		if op == vfs.OpRead {
+			began <- struct{}{}
 			<-gate
 		}
 	})
 	for i := range producers {
 		produce(i, 0) // behind the window
 	}
-	for range producers - maxLookUps {
-		b.wantCode(wire.CodeThrottled)
+	for range maxSearches {
+		<-began
 	}
+	searching := make(chan int)
+	b.p.do(func() { searching <- b.p.owner.searching })
+	if n := <-searching; n != maxSearches || len(began) != 0 {
+		t.Errorf("%d searches run at once, %d more have begun", n, len(began))
+	}
+	// Others wait their turn, and only beyond a limit they are sent away.
+	b.p.do(func() {
+		for i := len(b.p.owner.lookUps); i < maxLookUps; i++ {
+			b.p.owner.lookUps[batchfmt.ProducerID(1_000_000+i)] = &lookUp{}
+		}
+	})
+	lanes = append(lanes, lanes[0])
+	fresh, _, e := b.enter(7, -1)
+	if e != nil {
+		t.Fatal(e)
+	}
+	lanes[producers] = fresh
+	b.p.do(func() {
+		// As if it had written long ago.
+		for n := range batchfmt.Seq(7) {
+			id := producerstate.IdentityOf(sealed(t, 7, n, "v"))
+			b.p.owner.state.Apply(id, batchfmt.Offset(n), nil)
+		}
+	})
+	pr := Produce{Opening: fresh, Batch: sealed(t, 7, 0, "v"), Sink: b.sink, Confirmed: -1}
+	if e := b.p.Produce(pr); e != nil {
+		t.Fatal(e)
+	}
+	b.wantCode(wire.CodeThrottled)
+	b.p.do(func() {
+		for i := range maxLookUps {
+			delete(b.p.owner.lookUps, batchfmt.ProducerID(1_000_000+i))
+		}
+	})
 	disk.Observe(nil)
 	close(gate)
 	seen := make(map[batchfmt.Offset]bool)
-	for range maxLookUps {
+	for range producers {
 		r := <-b.sink
 		if r.Code != wire.CodeOK || !r.Duplicate || !r.Verified || r.BaseOffset%7 != 0 {
 			t.Fatalf("look-up answered with %+v", r)
 		}
 		seen[r.BaseOffset] = true
 	}
-	if len(seen) != maxLookUps {
-		t.Errorf("look-ups of %d lanes gave %d offsets", maxLookUps, len(seen))
+	if len(seen) != producers {
+		t.Errorf("look-ups of %d lanes gave %d offsets", producers, len(seen))
 	}
 }
 

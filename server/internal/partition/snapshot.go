@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
+	"github.com/quoin-io/quoin/server/internal/retired"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
@@ -28,8 +31,9 @@ const (
 // A pendingSnapshot was taken and must not be written before all that it says is durable:
 // else it could know of batches that a crash took away.
 type pendingSnapshot struct {
-	end   batchfmt.Offset
-	bytes []byte
+	end      batchfmt.Offset
+	controls uint64 // control batches that it knows of
+	bytes    []byte
 }
 
 func snapshotName(end batchfmt.Offset) string {
@@ -38,8 +42,9 @@ func snapshotName(end batchfmt.Offset) string {
 
 // checkpoint is what the newest snapshot that verifies holds.
 type checkpoint struct {
-	state *producerstate.State // nil if there is none
-	end   batchfmt.Offset      // all below it was durable when the snapshot was written
+	state  *producerstate.State // nil if there is none
+	end    batchfmt.Offset      // all below it was durable when the snapshot was written
+	unread error                // the disk did not give back one that may be newer
 }
 
 // newestSnapshot reads the newest snapshot that verifies. It comes before the log is
@@ -52,14 +57,24 @@ func newestSnapshot(cfg Config) (checkpoint, error) {
 	if err != nil {
 		return checkpoint{}, err
 	}
+	var unread error
 	for _, name := range slices.Backward(names) {
-		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name))
+		state, end, err := readSnapshot(cfg.FS, filepath.Join(cfg.Dir, name), cfg.id())
 		if err == nil {
-			return checkpoint{state: state, end: end}, nil
+			return checkpoint{state: state, end: end, unread: unread}, nil
 		}
 		cfg.discarded(name, err)
+		var bad *producerstate.SnapshotError
+		if !errors.As(err, &bad) {
+			unread = err
+		}
 	}
-	return checkpoint{}, nil
+	return checkpoint{unread: unread}, nil
+}
+
+// id is what the partition's snapshots carry.
+func (cfg Config) id() *producerstate.Partition {
+	return &producerstate.Partition{TopicID: cfg.TopicID, Number: cfg.Number}
 }
 
 func (cfg Config) discarded(name string, why error) {
@@ -69,7 +84,7 @@ func (cfg Config) discarded(name string, why error) {
 // recoverState rebuilds the producer state: the newest snapshot that verifies, and the
 // batches behind it. What stood in a damaged part of the log that no snapshot covers is
 // not known, and the state says so from then on; lost reports whether there was any.
-func recoverState(cfg Config, log *seglog.Log, newest checkpoint) (state *producerstate.State, lost bool, err error) {
+func recoverState(cfg Config, log *seglog.Log, table *retired.Table, newest checkpoint) (state *producerstate.State, lost bool, err error) {
 	if err := removeLeftovers(cfg.FS, cfg.Dir); err != nil {
 		return nil, false, err
 	}
@@ -77,9 +92,19 @@ func recoverState(cfg Config, log *seglog.Log, newest checkpoint) (state *produc
 	if err != nil {
 		return nil, false, err
 	}
+	if planted.NoReplay {
+		from = log.End()
+	}
+	limit := producerstate.New(cfg.Producers).Limits().MaxLanes
 	var holes []seglog.DamagedRange
 	err = log.Replay(from, func(b batchfmt.Batch) error {
+		if err := bringBack(state, table, b.ProducerID()); err != nil {
+			return err
+		}
 		state.Replay(b)
+		if state.Len() > 2*limit && !makeRoomInReplay(cfg, state, table, limit, log.End()) {
+			limit = math.MaxInt / 2
+		}
 		return nil
 	}, func(d seglog.DamagedRange) error {
 		holes = append(holes, d)
@@ -94,7 +119,44 @@ func recoverState(cfg Config, log *seglog.Log, newest checkpoint) (state *produc
 		}
 	}
 	state.SetLimits(cfg.Producers)
+	if state.Len() > limit {
+		makeRoomInReplay(cfg, state, table, limit, log.End())
+	}
 	return state, len(holes) > 0, nil
+}
+
+// makeRoomInReplay lets as many lanes leave memory as are over the limit. If that cannot be,
+// they stay: there is no room for newcomers then, and nothing is forgotten.
+func makeRoomInReplay(cfg Config, state *producerstate.State, table *retired.Table, limit int, durable batchfmt.Offset) (done bool) {
+	leavers := state.Leavers(state.Len()-limit, 0, durable)
+	if err := table.Put(cfg.rows(leavers)); err != nil {
+		cfg.Logger.Warn("producers over the limit stay in memory", "topic", cfg.Topic, "partition", cfg.Number, "lanes", state.Len(), "error", err)
+		return false
+	}
+	state.SetRetired(table.Generation())
+	for _, l := range leavers {
+		state.Evict(l)
+	}
+	return true
+}
+
+// bringBack gives a lane that goes on behind the snapshot, and had left memory before it,
+// what it had then.
+func bringBack(state *producerstate.State, table *retired.Table, pid batchfmt.ProducerID) error {
+	if pid == batchfmt.NoProducer || state.Lane(pid).Known() {
+		return nil
+	}
+	row, ok, err := table.Get(pid)
+	switch {
+	case errors.Is(err, retired.ErrDamaged):
+		return nil // its lane begins with the batch, and of what was before nothing is claimed
+	case err != nil || !ok:
+		return err
+	}
+	if err := state.Restore(pid, producerstate.Retired{Row: row.Value, Stale: row.Stale}); err != nil {
+		return fmt.Errorf("retired producer: %w", err)
+	}
+	return nil
 }
 
 // forgetHoles says to the state what it cannot know, when it has seen all the rest; from is
@@ -118,13 +180,16 @@ func forgetHoles(cfg Config, state *producerstate.State, holes []seglog.DamagedR
 // beginning is the state from which the replay goes on, and the offset from which.
 func beginning(cfg Config, log *seglog.Log, newest checkpoint) (*producerstate.State, batchfmt.Offset, error) {
 	start, end := log.Start(), log.End()
-	if newest.state != nil && start <= newest.end && newest.end <= end {
-		return newest.state, newest.end, nil
+	if newest.state != nil && start <= newest.end && (newest.end <= end || planted.SnapshotBeyondEnd) {
+		return newest.state, min(newest.end, end), nil
 	}
 	if newest.state != nil {
 		cfg.discarded(snapshotName(newest.end), fmt.Errorf("it ends at offset %d, the log is [%d,%d)", newest.end, start, end))
 	}
 	state := producerstate.New(cfg.Producers)
+	if start > 0 && newest.unread != nil {
+		return nil, 0, newest.unread // it may be readable again: nothing is forgotten for that
+	}
 	if start > 0 {
 		last, err := cfg.LastProducerID()
 		if err != nil {
@@ -164,7 +229,7 @@ func snapshots(fsys vfs.FS, dir string) ([]string, error) {
 	}), nil
 }
 
-func readSnapshot(fsys vfs.FS, name string) (*producerstate.State, batchfmt.Offset, error) {
+func readSnapshot(fsys vfs.FS, name string, of *producerstate.Partition) (*producerstate.State, batchfmt.Offset, error) {
 	size, err := fsys.Stat(name)
 	if err != nil {
 		return nil, 0, err
@@ -184,7 +249,7 @@ func readSnapshot(fsys vfs.FS, name string) (*producerstate.State, batchfmt.Offs
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, 0, err
 	}
-	return producerstate.ParseSnapshot(b[:n])
+	return producerstate.ParseSnapshot(b[:n], of)
 }
 
 // saveSnapshot takes a snapshot when one is due, and writes the one that was taken when
@@ -192,10 +257,12 @@ func readSnapshot(fsys vfs.FS, name string) (*producerstate.State, batchfmt.Offs
 func (p *Partition) saveSnapshot() {
 	o := &p.owner
 	if o.snapshot == nil && o.unsaved >= p.cfg.SnapshotBytes && !o.saving {
-		o.snapshot = &pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, o.end)}
+		o.snapshot = &pendingSnapshot{
+			end: o.end, controls: o.controls.appended, bytes: producerstate.AppendSnapshot(nil, o.state, *p.cfg.id(), o.end),
+		}
 		o.unsaved = 0
 	}
-	if o.snapshot == nil || o.snapshot.end > o.durable {
+	if o.snapshot == nil || !planted.EarlySnapshot && (o.snapshot.end > o.durable || o.snapshot.controls > o.controls.durable) {
 		return
 	}
 	s := o.snapshot
@@ -215,7 +282,7 @@ func (p *Partition) saveFinalSnapshot() {
 	if o.failure != nil || o.unsaved == 0 && o.snapshot == nil {
 		return
 	}
-	p.writeSnapshot(&pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, o.end)})
+	p.writeSnapshot(&pendingSnapshot{end: o.end, bytes: producerstate.AppendSnapshot(nil, o.state, *p.cfg.id(), o.end)})
 }
 
 // writeSnapshot writes a snapshot and removes those that are too old. A failure costs
@@ -223,15 +290,25 @@ func (p *Partition) saveFinalSnapshot() {
 func (p *Partition) writeSnapshot(s *pendingSnapshot) {
 	p.snapshots.Lock() // the last one may come while a helper writes the one before
 	defer p.snapshots.Unlock()
-	err := storeSnapshot(p.cfg.FS, p.cfg.Dir, s)
+	err := p.store(s)
 	if err != nil {
 		p.cfg.Logger.Warn("producer snapshot not written", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
 	}
 }
 
+func (p *Partition) store(s *pendingSnapshot) error {
+	err := storeSnapshot(p.cfg.FS, p.cfg.Dir, p.cfg.id(), s)
+	if err != nil {
+		p.cfg.Counters.Snapshots.Failed.Add(1)
+	} else {
+		p.cfg.Counters.Snapshots.Written.Add(1)
+	}
+	return err
+}
+
 // storeSnapshot writes a snapshot by way of a temporary file, which is synced and read
 // back past the system's memory before it gets its name.
-func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
+func storeSnapshot(fsys vfs.FS, dir string, of *producerstate.Partition, s *pendingSnapshot) error {
 	name := filepath.Join(dir, snapshotName(s.end))
 	temp := name + tempSuffix
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +326,7 @@ func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 		err = vfs.DropCache(f)
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		_, _, err = readSnapshot(fsys, temp)
+		_, _, err = readSnapshot(fsys, temp, of)
 	}
 	if err != nil {
 		return errors.Join(err, fsys.Remove(temp))
@@ -260,19 +337,19 @@ func storeSnapshot(fsys vfs.FS, dir string, s *pendingSnapshot) error {
 	if err := fsys.SyncDir(dir); err != nil {
 		return err
 	}
-	return removeOldSnapshots(fsys, dir)
+	return removeOldSnapshots(fsys, dir, of)
 }
 
 // removeOldSnapshots keeps the newest snapshot and the newest other one that verifies, in
 // case the first does not any more when it is needed.
-func removeOldSnapshots(fsys vfs.FS, dir string) error {
+func removeOldSnapshots(fsys vfs.FS, dir string, of *producerstate.Partition) error {
 	names, err := snapshots(fsys, dir)
 	if err != nil || len(names) < 2 {
 		return err
 	}
 	spare := len(names) - 2
 	for spare > 0 {
-		if _, _, err := readSnapshot(fsys, filepath.Join(dir, names[spare])); err == nil {
+		if _, _, err := readSnapshot(fsys, filepath.Join(dir, names[spare]), of); err == nil {
 			break
 		}
 		spare--

@@ -19,7 +19,12 @@ type syncDone struct {
 func (p *Partition) runSyncer() {
 	defer p.helpers.Done()
 	for range p.sync {
+		began := time.Now()
 		end, err := p.log.Sync()
+		p.cfg.Counters.Syncs.Took.Observe(time.Since(began))
+		if err != nil {
+			p.cfg.Counters.Syncs.Failed.Add(1)
+		}
 		p.synced <- syncDone{end: end, at: time.Now(), err: err}
 	}
 }
@@ -27,11 +32,17 @@ func (p *Partition) runSyncer() {
 // startSync lets the syncer go on if it is idle and there is something to sync.
 func (p *Partition) startSync() {
 	o := &p.owner
-	if o.syncing || o.failure != nil || o.end <= o.durable {
+	if o.syncing || !o.unsynced() {
 		return
 	}
 	o.syncing = true
+	o.controls.syncBegins()
 	p.sync <- struct{}{} // never blocks: the syncer is idle and the capacity is 1
+}
+
+// unsynced reports whether something that was appended waits for a sync that can come.
+func (o *owner) unsynced() bool {
+	return o.failure == nil && (o.end > o.durable || o.controls.appended > o.controls.durable)
 }
 
 func (p *Partition) onSynced(d syncDone) {
@@ -41,9 +52,10 @@ func (p *Partition) onSynced(d syncDone) {
 		p.fail(d.err)
 		return
 	}
-	o.durable = d.end
+	o.durable, o.controls.durable = d.end, o.controls.syncing
 	p.durable.Store(int64(d.end))
 	p.answerWaiters(d.at)
+	o.controls.release()
 	p.wakeReaders(nil)
 	p.unpark()
 	p.startSync()
@@ -56,10 +68,10 @@ func (p *Partition) onSynced(d syncDone) {
 func (p *Partition) answerWaiters(at time.Time) {
 	o := &p.owner
 	n := 0
-	for n < len(o.waiters) && o.waiters[n].until <= o.durable {
+	for n < len(o.waiters) && o.stands(o.waiters[n].until, o.waiters[n].control) {
 		w := &o.waiters[n]
 		w.result.Timings.Sync = at.Sub(w.written)
-		w.sink.Result(w.result)
+		p.give(w.sink, w.result)
 		n++
 	}
 	left := copy(o.waiters, o.waiters[n:])
@@ -73,17 +85,20 @@ func (p *Partition) shutDown(mode stopMode) {
 	o := &p.owner
 	if mode == stopClean {
 		p.refuseQueued()
-		for o.syncing || (o.failure == nil && o.end > o.durable) {
+		for o.syncing || o.unsynced() {
 			p.startSync()
 			p.onSynced(<-p.synced)
 		}
 		p.failParked(p.queue.closed)
+		p.refuseNewcomers(p.queue.closed)
 		p.saveFinalSnapshot()
 	} else if o.syncing {
 		<-p.synced
 	}
 	close(p.sync)
 	p.dropLookUps()
+	o.levels.lanes.Set(0)
+	o.levels.retired.Set(0)
 }
 
 func (p *Partition) refuseQueued() {
@@ -105,5 +120,5 @@ func (p *Partition) refuse(pr *Produce, why *wire.Error) {
 	r := refusal(why.Code, why.Detail)
 	r.BaseSequence = pr.Batch.BaseSequence()
 	pr.Buffer.Release()
-	pr.Sink.Result(r)
+	p.give(pr.Sink, r)
 }

@@ -91,19 +91,19 @@ func BenchmarkRollback(b *testing.B) {
 // BenchmarkSnapshot writes and reads 4,096 lanes.
 func BenchmarkSnapshot(b *testing.B) {
 	s := crowd()
-	buf := AppendSnapshot(nil, s, 1000)
+	buf := AppendSnapshot(nil, s, testPartition, 1000)
 	b.Run("append", func(b *testing.B) {
 		b.SetBytes(int64(len(buf)))
 		b.ReportAllocs()
 		for b.Loop() {
-			buf = AppendSnapshot(buf[:0], s, 1000)
+			buf = AppendSnapshot(buf[:0], s, testPartition, 1000)
 		}
 	})
 	b.Run("parse", func(b *testing.B) {
 		b.SetBytes(int64(len(buf)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := ParseSnapshot(buf); err != nil {
+			if _, _, err := ParseSnapshot(buf, &testPartition); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,6 +1,9 @@
 package producerstate
 
-import "github.com/quoin-io/quoin/batchfmt"
+import (
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
+)
 
 // Decide says what is to be done with a batch. It reads its arguments and nothing else,
 // changes nothing and allocates nothing. The first line that matches wins. [a..b] is
@@ -33,7 +36,9 @@ import "github.com/quoin-io/quoin/batchfmt"
 //	10  a > L+1                            Gap        something before it is still on its way
 //	11  lane unknown, nothing forgotten    Accept     a new lane, floor 0
 //	    that could be it, a == 0
-//	12  lane unknown otherwise             UnknownProducer  it may have been stored. Gateway, a not
+//	12  lane unknown, nothing forgotten    Gap        natively: its first batch is still on its way
+//	    that could be it, a not 0
+//	    lane unknown otherwise             UnknownProducer  it may have been stored. Gateway, a not
 //	                                                  0: Gap on a partition that was never written;
 //	                                                  Accept if nothing was forgotten or the id is
 //	                                                  foreign, as Kafka does; else as natively
@@ -53,7 +58,7 @@ func Decide(right Right, lane *Lane, id Identity, ev Evidence) Verdict {
 	switch {
 	case h == nil && !ev.Loaded:
 		return Verdict{Kind: Load, Row: 0, Offset: UnknownOffset}
-	case !right.mayWrite(lane, h, id):
+	case !right.mayWrite(lane, h, id) && !planted.RightsOff:
 		return fencedStream(right, h, id, ev)
 	case newer && id.Base != 0:
 		return gap(2, 0)
@@ -68,12 +73,18 @@ func Decide(right Right, lane *Lane, id Identity, ev Evidence) Verdict {
 	case h.straddles(id):
 		return Verdict{Kind: Conflict, Row: 6, Offset: UnknownOffset, Have: id.Digest}
 	case h.covers(id):
+		if planted.WindowOffByOne && h.depth > 0 && id.Last+1 == h.window[0].base {
+			return gap(7, h.last+1)
+		}
 		return lookedUp(id, ev)
 	case h.older(id), h.hidden(id):
 		return Verdict{Kind: UnknownOutcome, Row: 8, Offset: UnknownOffset}
 	case h.follows(id):
 		return next(right, h, id)
 	case h != nil:
+		if planted.GapAccepted {
+			return accept(10, id)
+		}
 		return gap(10, h.last+1)
 	case id.Base == 0 && !ev.Forgotten:
 		return first(right, id)
@@ -112,7 +123,7 @@ func fencedStream(right Right, h *history, id Identity, ev Evidence) Verdict {
 // next is row 9.
 func next(right Right, h *history, id Identity) Verdict {
 	switch {
-	case id.Epoch < h.epoch:
+	case id.Epoch < h.epoch && !planted.FenceIgnored:
 		return Verdict{
 			Kind: Fenced, Row: 9, Offset: UnknownOffset,
 			Epoch: max(h.epoch, right.CurrentEpoch), Fate: FateNever,
@@ -133,13 +144,18 @@ func first(right Right, id Identity) Verdict {
 
 // issued reports whether the epoch of the batch was ever given to anybody. Kafka
 // clients raise theirs by themselves.
-func (r Right) issued(id Identity) bool { return r.Gateway || id.Epoch <= r.CurrentEpoch }
+func (r Right) issued(id Identity) bool {
+	return r.Gateway || id.Epoch <= r.CurrentEpoch || planted.RightsOff
+}
 
 // lookedUp is row 7.
 func lookedUp(id Identity, ev Evidence) Verdict {
 	f := ev.LookedUp
 	switch f.Found {
 	case NotLookedUp:
+		if planted.WindowOnly {
+			return gap(7, id.Last+1)
+		}
 		return Verdict{Kind: LookUp, Row: 7, Offset: UnknownOffset}
 	case FoundRemoved:
 		return Verdict{Kind: Duplicate, Row: 7, Offset: UnknownOffset, Have: id.Digest}
@@ -162,6 +178,8 @@ func lookedUp(id Identity, ev Evidence) Verdict {
 // unknownLane is row 12.
 func unknownLane(right Right, id Identity, ev Evidence) Verdict {
 	switch {
+	case !right.Gateway && !ev.Forgotten:
+		return gap(12, 0)
 	case !right.Gateway || id.Base == 0:
 	case ev.LogEnd == 0:
 		return gap(12, 0)
@@ -185,6 +203,9 @@ func duplicate(row int, e *entry, id Identity) Verdict {
 }
 
 func conflict(row int, e *entry, id Identity) Verdict {
+	if planted.ConflictTaken {
+		return duplicate(row, e, id)
+	}
 	return Verdict{
 		Kind: Conflict, Row: row, Offset: e.offset,
 		Want: e.digest, Have: id.Digest, SameRange: e.sameRange(id),

@@ -188,8 +188,9 @@ func TestDecideNative(t *testing.T) {
 		{"11: not under an epoch that nobody issued", holder, opened, ident(4, 0, 9), loaded, Verdict{Kind: Fenced, Row: 11, Offset: none, Epoch: 3}},
 
 		{"12: something was forgotten", holder, opened, ident(2, 0, 9), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
-		{"12: in the middle of a lane", holder, opened, ident(2, 10, 19), loaded, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
-		{"12: in the middle, of a partition never written", holder, opened, ident(2, 10, 19), Evidence{Loaded: true}, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: in the middle of a lane", holder, opened, ident(2, 10, 19), loaded, Verdict{Kind: Gap, Row: 12, Offset: none}},
+		{"12: in the middle of a lane, something forgotten", holder, opened, ident(2, 10, 19), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: in the middle, of a partition never written", holder, opened, ident(2, 10, 19), Evidence{Loaded: true}, Verdict{Kind: Gap, Row: 12, Offset: none}},
 
 		{"no identity: negative base", holder, lane, ident(2, -1, 9), settled, Verdict{Kind: Invalid, Row: RowInvalid, Offset: none}},
 		{"no identity: smallest base", holder, lane, ident(2, math.MinInt64, math.MaxInt64), settled, Verdict{Kind: Invalid, Row: RowInvalid, Offset: none}},

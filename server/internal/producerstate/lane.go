@@ -1,6 +1,7 @@
 package producerstate
 
 import (
+	"iter"
 	"math"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -38,6 +39,8 @@ type Lane struct {
 	confirmed batchfmt.Seq // up to here every outcome was given to the application
 	group     uint64       // the group that saved the lane last, see State.touch
 	open      bool         // the newest opening has a stream
+	looked    bool         // see State.Missed
+	doubtful  bool         // likewise
 	used      uint32       // when it was used last, by State.Tick; seconds
 }
 
@@ -139,6 +142,23 @@ func (l *Lane) Position() []byte {
 // Closed reports whether the producer said that it is done.
 func (l *Lane) Closed() bool { return l.Known() && l.marks&markClosed != 0 }
 
+// Suspect reports whether damage may hide what followed the lane's last batch.
+func (l *Lane) Suspect() bool { return l.Known() && l.marks&markSuspect != 0 }
+
+// Window gives the last batches, oldest first, each as a Finding.
+func (l *Lane) Window() iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		if !l.Known() {
+			return
+		}
+		for _, e := range l.window[:l.depth] {
+			if !yield(Finding{Found: FoundBatch, BaseOffset: e.offset, Base: e.base, Last: e.last, Digest: e.digest}) {
+				return
+			}
+		}
+	}
+}
+
 // Opening is the newest opening of the lane; 0 if there was none since the start.
 func (l *Lane) Opening() uint64 {
 	if l == nil {
@@ -149,6 +169,12 @@ func (l *Lane) Opening() uint64 {
 
 // Open reports whether the stream of the newest opening is still there.
 func (l *Lane) Open() bool { return l != nil && l.open }
+
+// Looked reports whether what is in memory is all that there is to know: the lane has a
+// history, or it is open and was looked for. Doubtful says that damage may hide it.
+func (l *Lane) Looked() (looked, doubtful bool) {
+	return l != nil && (l.known || l.looked), l != nil && !l.known && l.doubtful
+}
 
 // Confirmed is up to which sequence the application was given every outcome, or
 // NoSequence. It is advisory.

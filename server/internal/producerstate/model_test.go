@@ -104,10 +104,8 @@ func (w *world) judge(b batchfmt.Batch) (Kind, batchfmt.Offset) {
 	switch {
 	case !known && b.BaseSequence() > 0 && onGateway && w.end() > 0:
 		return Accept, UnknownOffset // without history
-	case !known && b.BaseSequence() > 0 && onGateway:
-		return Gap, UnknownOffset
 	case !known && b.BaseSequence() > 0:
-		return UnknownProducer, UnknownOffset
+		return Gap, UnknownOffset
 	case b.BaseSequence() < expected: // only where the gateway took a lane in its middle
 		return w.judgeBelow(batches[0], b)
 	case b.BaseSequence() > expected:
@@ -304,7 +302,7 @@ func (w *world) control(pid batchfmt.ProducerID, c batchfmt.Control) {
 
 // failedGroup is a group whose write failed: nothing of it may be left.
 func (w *world) failedGroup(t *rapid.T) {
-	before, _, err := ParseSnapshot(AppendSnapshot(nil, w.state, w.end()))
+	before, _, err := ParseSnapshot(AppendSnapshot(nil, w.state, testPartition, w.end()), &testPartition)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -332,7 +330,7 @@ func (w *world) sync(*rapid.T) { w.durable = len(w.log) }
 
 func (w *world) takeSnapshot(*rapid.T) {
 	w.durable = len(w.log)
-	w.snapshot, w.snapAt = AppendSnapshot(nil, w.state, w.end()), len(w.log)
+	w.snapshot, w.snapAt = AppendSnapshot(nil, w.state, testPartition, w.end()), len(w.log)
 }
 
 // retain removes a prefix that the snapshot covers.
@@ -354,7 +352,7 @@ func (w *world) restart(*rapid.T) {
 	w.state = New(Limits{})
 	from := 0
 	if w.snapshot != nil {
-		state, end, err := ParseSnapshot(w.snapshot)
+		state, end, err := ParseSnapshot(w.snapshot, &testPartition)
 		if err != nil || end != endOf(w.log[:w.snapAt]) {
 			w.t.Fatalf("snapshot up to %d: %v", end, err)
 		}

@@ -103,7 +103,7 @@ func TestReplay(t *testing.T) {
 			if got != r.want {
 				t.Errorf("got %+v, want %+v", got, r.want)
 			}
-			if _, _, err := ParseSnapshot(AppendSnapshot(nil, s, 1000)); err != nil {
+			if _, _, err := ParseSnapshot(AppendSnapshot(nil, s, testPartition, 1000), &testPartition); err != nil {
 				t.Errorf("its snapshot: %v", err)
 			}
 		})

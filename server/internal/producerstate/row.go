@@ -83,26 +83,42 @@ func parseRow(pid batchfmt.ProducerID, b []byte) (*Lane, error) {
 	return l, nil
 }
 
+// A Retired is a row as it was found. Stale says that the lane may have gone on since.
+type Retired struct {
+	Row   []byte
+	Stale bool
+}
+
+// Recall makes the lane of a row without bringing it back. A lane that ends before a lost
+// part of the log may have gone on in there, as one may whose row is stale; see
+// [State.Lost].
+func (s *State) Recall(pid batchfmt.ProducerID, r Retired) (*Lane, error) {
+	l, err := parseRow(pid, r.Row)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stale || l.lastOffset < s.lost {
+		l.marks |= markSuspect
+	}
+	l.used = s.uptime
+	return l, nil
+}
+
 // Restore brings a lane back that has left memory. A lane that is in memory and known stays
 // as it is, as it knows more; one that was only opened keeps its opening. It is no part of
-// a group: what the row says stood before. A lane that ends before a lost part of the log may
-// have gone on in there; see [State.Lost].
-func (s *State) Restore(pid batchfmt.ProducerID, row []byte) error {
+// a group: what the row says stood before.
+func (s *State) Restore(pid batchfmt.ProducerID, r Retired) error {
 	old := s.lanes[pid]
 	if old.Known() {
 		return nil
 	}
-	l, err := parseRow(pid, row)
+	l, err := s.Recall(pid, r)
 	if err != nil {
 		return err
 	}
 	if old != nil {
 		l.opening, l.open = old.opening, old.open
 	}
-	if l.lastOffset < s.lost {
-		l.marks |= markSuspect // it may have come back before, and gone on in what was lost
-	}
-	l.used = s.uptime
 	s.lanes[pid] = l
 	return nil
 }

@@ -28,7 +28,7 @@ func TestGoldenRow(t *testing.T) {
 		t.Errorf("written\n%x, want\n%x", got[len("before"):], golden)
 	}
 	s := New(Limits{})
-	if err := s.Restore(nativePID, golden); err != nil {
+	if err := s.Restore(nativePID, Retired{Row: golden}); err != nil {
 		t.Fatal(err)
 	}
 	l, want := s.Lane(nativePID), from.Lane(nativePID)
@@ -36,11 +36,11 @@ func TestGoldenRow(t *testing.T) {
 		t.Errorf("restored %+v, want %+v", l, want)
 	}
 	for n := range golden {
-		if err := New(Limits{}).Restore(nativePID, golden[:n]); err == nil {
+		if err := New(Limits{}).Restore(nativePID, Retired{Row: golden[:n]}); err == nil {
 			t.Errorf("%d bytes of %d were taken", n, len(golden))
 		}
 	}
-	if err := New(Limits{}).Restore(nativePID, append(golden, 0)); err == nil {
+	if err := New(Limits{}).Restore(nativePID, Retired{Row: append(golden, 0)}); err == nil {
 		t.Error("a byte too many was taken")
 	}
 }
@@ -62,7 +62,7 @@ func TestRestore(t *testing.T) {
 	t.Run("a lane that was only opened keeps its opening", func(t *testing.T) {
 		s := New(Limits{})
 		n := s.Opened(nativePID)
-		if err := s.Restore(nativePID, row); err != nil {
+		if err := s.Restore(nativePID, Retired{Row: row}); err != nil {
 			t.Fatal(err)
 		}
 		if l := s.Lane(nativePID); l.Opening() != n || !l.Open() || l.Last() != 9 || l.Epoch() != 2 {
@@ -73,8 +73,21 @@ func TestRestore(t *testing.T) {
 		s := New(Limits{})
 		s.Apply(ident(2, 0, 9), 100, nil)
 		s.Apply(ident(2, 10, 19), 110, nil)
-		if err := s.Restore(nativePID, row); err != nil || s.Lane(nativePID).Last() != 19 {
+		if err := s.Restore(nativePID, Retired{Row: row}); err != nil || s.Lane(nativePID).Last() != 19 {
 			t.Errorf("%v, last %d", err, s.Lane(nativePID).Last())
+		}
+	})
+	t.Run("a stale row makes it suspect", func(t *testing.T) {
+		s := New(Limits{})
+		s.Opened(nativePID)
+		if err := s.Restore(nativePID, Retired{Row: row, Stale: true}); err != nil {
+			t.Fatal(err)
+		}
+		if v := Decide(holder, s.Lane(nativePID), ident(2, 10, 19), settled); v.Kind != UnknownOutcome {
+			t.Errorf("what follows is %v", v)
+		}
+		if v := Decide(holder, s.Lane(nativePID), ident(2, 0, 9), settled); v.Kind != Duplicate {
+			t.Errorf("what the row holds is %v", v)
 		}
 	})
 	t.Run("what was lost behind it makes it suspect", func(t *testing.T) {
@@ -82,7 +95,7 @@ func TestRestore(t *testing.T) {
 			s := New(Limits{})
 			s.Lost(lost-1, lost)
 			s.Opened(nativePID)
-			if err := s.Restore(nativePID, row); err != nil {
+			if err := s.Restore(nativePID, Retired{Row: row}); err != nil {
 				t.Fatal(err)
 			}
 			if v := Decide(holder, s.Lane(nativePID), ident(2, 10, 19), settled); v.Kind != want {
@@ -101,7 +114,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(golden[:rowFixedSize])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := New(Limits{})
-		if s.Restore(nativePID, b) != nil {
+		if s.Restore(nativePID, Retired{Row: b}) != nil {
 			if s.Len() != 0 {
 				t.Fatal("a bad row left a lane behind")
 			}

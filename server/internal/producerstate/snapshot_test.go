@@ -17,11 +17,14 @@ import (
 
 // goldenSnapshot is a snapshot of version 1. It must be read for ever.
 const goldenSnapshot = "" +
-	"515053 01 d3000000" + // magic, version, size 211
+	"515053 01 f3000000" + // magic, version, size 243
 	"e803000000000000" + // end 1000
 	"00000000 02000000" + // no flags, two lanes
 	"4d00000000000000" + // ids up to 77 may have been lost
 	"6e00000000000000" + // a part of the log below 110 was lost
+	"0500000000000000" + // lanes have left to generation 5
+	"0102030405060708 090a0b0c0d0e0f10" + // topic id
+	"03000000 00000000" + // partition 3
 	// producer 7
 	"0700000000000000 0000000000000000 1300000000000000" + // id, floor 0, last 19
 	"7700000000000000 0400000000000000" + // last offset 119, confirmed 4
@@ -35,6 +38,8 @@ const goldenSnapshot = "" +
 	"02000000 02 00 01 00" + // epoch 2, suspect, no entry, an empty position
 	""
 
+var testPartition = Partition{TopicID: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, Number: 3}
+
 func goldenState() *State {
 	s := New(Limits{})
 	s.Forget(77)
@@ -45,6 +50,8 @@ func goldenState() *State {
 	s.replayControl(8, batchfmt.Control{Kind: batchfmt.ControlFence, MinEpoch: 2, Floor: 5, Last: 4, Position: []byte{}})
 	s.Lost(50, 110) // producer 7 goes on behind it
 	s.Opened(9)     // leaves no trace
+	s.SetRetired(5)
+	s.SetRetired(4)
 	return s
 }
 
@@ -62,10 +69,10 @@ func TestGoldenSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden = sealSnapshot(append(golden, make([]byte, snapCheckSize)...))
-	if got := AppendSnapshot([]byte("before"), goldenState(), 1000); !bytes.Equal(got, append([]byte("before"), golden...)) {
+	if got := AppendSnapshot([]byte("before"), goldenState(), testPartition, 1000); !bytes.Equal(got, append([]byte("before"), golden...)) {
 		t.Errorf("written\n%x, want\n%x", got[len("before"):], golden)
 	}
-	s, end, err := ParseSnapshot(golden)
+	s, end, err := ParseSnapshot(golden, &testPartition)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +82,7 @@ func TestGoldenSnapshot(t *testing.T) {
 }
 
 func TestSnapshotOfNothing(t *testing.T) {
-	s, end, err := ParseSnapshot(AppendSnapshot(nil, New(Limits{}), 0))
+	s, end, err := ParseSnapshot(AppendSnapshot(nil, New(Limits{}), testPartition, 0), &testPartition)
 	if err != nil || end != 0 || s.Len() != 0 || s.Forgotten() != 0 {
 		t.Errorf("end %d, %d lanes, %v", end, s.Len(), err)
 	}
@@ -83,7 +90,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 
 // A parsed snapshot goes on like the state that wrote it.
 func TestParsedSnapshotIsAState(t *testing.T) {
-	s, _, err := ParseSnapshot(AppendSnapshot(nil, goldenState(), 1000))
+	s, _, err := ParseSnapshot(AppendSnapshot(nil, goldenState(), testPartition, 1000), &testPartition)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +103,10 @@ func TestParsedSnapshotIsAState(t *testing.T) {
 }
 
 func TestEveryPrefixAndEveryFlippedBitIsRefused(t *testing.T) {
-	golden := AppendSnapshot(nil, goldenState(), 1000)
+	golden := AppendSnapshot(nil, goldenState(), testPartition, 1000)
 	refuse := func(what string, i int, b []byte) {
 		t.Helper()
-		s, _, err := ParseSnapshot(b)
+		s, _, err := ParseSnapshot(b, &testPartition)
 		var se *SnapshotError
 		if s != nil || !errors.As(err, &se) || se.Field == "" || se.Reason == "" || se.Offset < 0 || se.Offset > len(golden) {
 			t.Fatalf("%s %d: %v", what, i, err)
@@ -118,8 +125,8 @@ func TestEveryPrefixAndEveryFlippedBitIsRefused(t *testing.T) {
 
 func TestSnapshotOverTheLimitIsRefusedUnread(t *testing.T) {
 	b := make([]byte, MaxSnapshotBytes+1)
-	copy(b, AppendSnapshot(nil, goldenState(), 1000))
-	_, _, err := ParseSnapshot(b)
+	copy(b, AppendSnapshot(nil, goldenState(), testPartition, 1000))
+	_, _, err := ParseSnapshot(b, &testPartition)
 	want := "producer snapshot: size at byte 4: 301989889 bytes are over the limit, 301989888"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -174,8 +181,8 @@ func TestSnapshotFields(t *testing.T) {
 		{"offset that overflows", u64(window+16, math.MaxInt64), "window offset", window + 16},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			b := sealSnapshot(r.change(AppendSnapshot(nil, goldenState(), 1000)))
-			_, _, err := ParseSnapshot(b)
+			b := sealSnapshot(r.change(AppendSnapshot(nil, goldenState(), testPartition, 1000)))
+			_, _, err := ParseSnapshot(b, &testPartition)
 			var se *SnapshotError
 			if !errors.As(err, &se) || se.Field != r.field || se.Offset != r.offset {
 				t.Errorf("got %v, want field %q at %d", err, r.field, r.offset)
@@ -195,7 +202,7 @@ func TestSnapshotAndReplayEqualFullReplay(t *testing.T) {
 			cut.Replay(b)
 		}
 		end := endOf(log[:at])
-		s, got, err := ParseSnapshot(AppendSnapshot(nil, cut, end))
+		s, got, err := ParseSnapshot(AppendSnapshot(nil, cut, testPartition, end), &testPartition)
 		if err != nil || got != end || !Equal(s, cut) {
 			t.Fatalf("end %d, want %d: %v", got, end, err)
 		}
@@ -208,7 +215,7 @@ func TestSnapshotAndReplayEqualFullReplay(t *testing.T) {
 		if !Equal(s, full) {
 			t.Fatal("snapshot and replay differ from a full replay")
 		}
-		if a, b := AppendSnapshot(nil, s, endOf(log)), AppendSnapshot(nil, full, endOf(log)); !bytes.Equal(a, b) {
+		if a, b := AppendSnapshot(nil, s, testPartition, endOf(log)), AppendSnapshot(nil, full, testPartition, endOf(log)); !bytes.Equal(a, b) {
 			t.Fatal("equal states have different snapshots")
 		}
 	})
@@ -285,8 +292,8 @@ func TestEqualSeesEveryDifference(t *testing.T) {
 
 // FuzzParseSnapshot: bytes are refused, or they are the one snapshot of what they say.
 func FuzzParseSnapshot(f *testing.F) {
-	f.Add(AppendSnapshot(nil, New(Limits{}), 0))
-	f.Add(AppendSnapshot(nil, goldenState(), 1000))
+	f.Add(AppendSnapshot(nil, New(Limits{}), testPartition, 0))
+	f.Add(AppendSnapshot(nil, goldenState(), testPartition, 1000))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		checkParse(t, b)
 		if len(b) >= snapHeaderSize+snapCheckSize {
@@ -296,7 +303,7 @@ func FuzzParseSnapshot(f *testing.F) {
 }
 
 func checkParse(t *testing.T, b []byte) {
-	s, end, err := ParseSnapshot(b)
+	s, end, err := ParseSnapshot(b, &testPartition)
 	if err != nil {
 		var se *SnapshotError
 		if !errors.As(err, &se) || se.Offset < 0 || se.Offset > max(len(b), snapOffSize) {
@@ -304,7 +311,7 @@ func checkParse(t *testing.T, b []byte) {
 		}
 		return
 	}
-	if again := AppendSnapshot(nil, s, end); !bytes.Equal(again, b) {
+	if again := AppendSnapshot(nil, s, testPartition, end); !bytes.Equal(again, b) {
 		t.Fatalf("parsed\n%x, written again\n%x", b, again)
 	}
 	for pid, l := range s.All() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 )
 
 const (
@@ -44,6 +45,7 @@ type State struct {
 	lanes     map[batchfmt.ProducerID]*Lane
 	forgotten batchfmt.ProducerID // no id at or below it is new, see Forget
 	lost      batchfmt.Offset     // something below it was lost, see Lost
+	retired   uint64              // see SetRetired
 
 	openings uint64 // the last opening number given, over all lanes
 	uptime   uint32 // of the process, see Tick; seconds
@@ -157,6 +159,23 @@ func (s *State) Confirm(pid batchfmt.ProducerID, through batchfmt.Seq) {
 	}
 }
 
+// SetRetired notes the generation that the table of retired lanes has, in which those are
+// that are not in memory any more. It only goes up. Snapshots carry it, so that a table that
+// has lost its newest part since is not taken for a whole one.
+func (s *State) SetRetired(generation uint64) { s.retired = max(s.retired, generation) }
+
+// Retired is what SetRetired said.
+func (s *State) Retired() uint64 { return s.retired }
+
+// Missed says of a lane that was looked for wherever lanes are kept that it was not there;
+// doubtful says that this may be so only because of damage. It counts while the lane is
+// open and unknown.
+func (s *State) Missed(pid batchfmt.ProducerID, doubtful bool) {
+	if l := s.lanes[pid]; l != nil && !l.known {
+		l.looked, l.doubtful = true, doubtful
+	}
+}
+
 // Opened gives the lane of pid a new opening, which takes the right to write from every
 // older one. The number is never given twice by this State, for whichever lane. It is 0,
 // which is no right, if there is no room for pid: ask AtLimit before.
@@ -244,7 +263,7 @@ func (s *State) lane(pid batchfmt.ProducerID) *Lane {
 
 // dropEmpty removes a placeholder that no stream holds.
 func (s *State) dropEmpty(pid batchfmt.ProducerID, l *Lane) {
-	if !l.known && !l.open {
+	if !l.known && !l.open && !planted.SlotLeak {
 		delete(s.lanes, pid)
 	}
 }

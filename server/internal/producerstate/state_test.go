@@ -34,7 +34,7 @@ func TestRollbackGivesBackWhatWasBeforeBegin(t *testing.T) {
 	s.Apply(ident(1, 0, 9), 0, []byte("before"))
 	s.Apply(pid(ident(1, 0, 9), 8), 10, nil)
 	kept := s.Opened(9)
-	before := AppendSnapshot(nil, s, 1000)
+	before := AppendSnapshot(nil, s, testPartition, 1000)
 
 	s.Begin()
 	for i := range batchfmt.Seq(7) {
@@ -47,10 +47,10 @@ func TestRollbackGivesBackWhatWasBeforeBegin(t *testing.T) {
 	s.Confirm(nativePID, 16)
 	s.Rollback()
 
-	if after := AppendSnapshot(nil, s, 1000); !bytes.Equal(before[:snapHeaderSize], after[:snapHeaderSize]) || s.Lane(nativePID).Confirmed() != 9 {
+	if after := AppendSnapshot(nil, s, testPartition, 1000); !bytes.Equal(before[:snapHeaderSize], after[:snapHeaderSize]) || s.Lane(nativePID).Confirmed() != 9 {
 		t.Error("the group left something behind")
 	}
-	want, _, err := ParseSnapshot(before)
+	want, _, err := ParseSnapshot(before, &testPartition)
 	if err != nil || !Equal(s, want) {
 		t.Errorf("the lanes differ from those before the group (%v)", err)
 	}

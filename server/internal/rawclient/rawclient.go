@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/url"
 	"testing"
 	"time"
@@ -16,8 +17,9 @@ import (
 	"github.com/quoin-io/quoin/wire"
 )
 
-// patience bounds every step of a test; it is never reached by one that passes.
-const patience = 20 * time.Second
+// Patience bounds every step of a test; it is never reached by one that passes. It is set
+// before the first test, if at all.
+var Patience = 20 * time.Second
 
 // A Client is one connection.
 type Client struct {
@@ -48,11 +50,11 @@ func DialBare(tb testing.TB, rawURL string) *Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	// The tests are about what comes behind TLS.
 	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{wire.ALPN}, MinVersion: tls.VersionTLS13}
-	conn, err := quic.DialAddr(ctx, u.Host, conf, &quic.Config{MaxIdleTimeout: patience, KeepAlivePeriod: time.Second})
+	conn, err := quic.DialAddr(ctx, u.Host, conf, &quic.Config{MaxIdleTimeout: Patience, KeepAlivePeriod: time.Second})
 	if err != nil {
 		tb.Fatalf("dial: %v", err)
 	}
@@ -83,13 +85,13 @@ func (c *Client) Control() wire.Message { c.tb.Helper(); return c.read(c.in) }
 
 func (c *Client) open() *quic.Stream {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	s, err := c.Conn.OpenStreamSync(ctx)
 	if err != nil {
 		c.tb.Fatalf("open stream: %v", err)
 	}
-	s.SetDeadline(time.Now().Add(patience))
+	s.SetDeadline(time.Now().Add(Patience))
 	return s
 }
 
@@ -178,8 +180,22 @@ func (l *Lane) Produce(batch []byte) {
 	l.Send(&wire.Produce{Lane: 1, Durability: wire.Synced, ConfirmedThrough: -1, Batch: batch})
 }
 
-// Send sends any frame.
-func (l *Lane) Send(m wire.Message) { l.c.tb.Helper(); l.c.write(l.Stream, m) }
+// Send sends any frame. What comes next has Patience again.
+func (l *Lane) Send(m wire.Message) {
+	l.c.tb.Helper()
+	l.Stream.SetDeadline(time.Now().Add(Patience))
+	l.c.write(l.Stream, m)
+}
+
+// Leave ends the stream and waits until the server has ended it too: then the partitions
+// of its lanes have been told, and whatever they are asked next finds the lanes free.
+func (l *Lane) Leave() {
+	l.c.tb.Helper()
+	l.Stream.Close()
+	if _, err := io.Copy(io.Discard, l.in); err != nil {
+		l.c.tb.Fatalf("the lane stream did not end: %v", err)
+	}
+}
 
 // Read reads any frame.
 func (l *Lane) Read() wire.Message { l.c.tb.Helper(); return l.c.read(l.in) }

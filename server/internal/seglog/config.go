@@ -25,6 +25,9 @@ type Config struct {
 	// it, what is missing is a hole, and its offsets are not given to other records. 0 by
 	// default, which says nothing.
 	Durable Offset
+	// OnDamage, if set, is told of damage that is found after Open, once and in the goroutine
+	// that came upon it.
+	OnDamage func(DamagedRange)
 	// Now is the clock for the time in a segment's header, time.Now by default.
 	Now func() time.Time
 }

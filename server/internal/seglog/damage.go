@@ -75,6 +75,11 @@ func (h hole) damaged(base Offset) DamagedRange {
 	return DamagedRange{From: h.from, Next: h.next, Segment: segName(base), Position: h.pos, Reason: h.reason}
 }
 
+// at is the error for whoever wanted what stands at an offset or behind it.
+func (d DamagedRange) at(offset Offset) *CorruptError {
+	return &CorruptError{Segment: d.Segment, Offset: max(d.From, offset), Position: d.Position, Next: d.Next, Reason: d.Reason}
+}
+
 // at is the error for whoever wanted the record at an offset in the hole.
 func (h hole) at(base, offset Offset) *CorruptError {
 	return &CorruptError{
@@ -124,18 +129,21 @@ func (l *Log) discover(v view, f vfs.File, entries []entry, at segEnd, why error
 	case found:
 		h.next, h.end = e.offset, e.pos
 	}
-	l.quarantine(v.base, h)
+	if l.quarantine(v.base, h) && l.cfg.OnDamage != nil {
+		l.cfg.OnDamage(h.damaged(v.base))
+	}
 	return h, nil
 }
 
-// quarantine remembers a hole.
-func (l *Log) quarantine(base Offset, h hole) {
+// quarantine remembers a hole, and reports whether it is news.
+func (l *Log) quarantine(base Offset, h hole) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.mu.segs[l.find(base)]
 	if s.base != base || holeAt(s.holes, segEnd{next: h.from, size: h.pos}) != nil {
-		return // two found it at the same time
+		return false // two found it at the same time
 	}
 	s.holes = append(slices.Clone(s.holes), h) // views hold the older ones
 	slices.SortFunc(s.holes, func(a, b hole) int { return cmp.Compare(a.pos, b.pos) })
+	return true
 }

@@ -100,7 +100,10 @@
 //     not ensure (assumption 5). So it is copied to N.seg.tmp, N being the proven offset,
 //     synced, read back and verified. The same is done, with nothing to copy, if the last
 //     segment has a hole or a bad header, since neither is appended to. If N is the last
-//     segment's own base, the copy is of all of it.
+//     segment's own base, the copy is of all of it. Where there is no room for the copy, and
+//     the last segment is sound, its end is instead written onto itself, synced, read back
+//     and verified, and the log goes on in that segment: a full disk is no reason not to
+//     serve what is on it.
 //  8. N.seg.tmp is renamed to N.seg, over the last segment if that is N. Before that an index
 //     notes where the old last segment is going to end.
 //  9. The directory is synced.

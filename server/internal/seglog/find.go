@@ -99,23 +99,36 @@ func (l *Log) findInSegment(v view, match func(batchfmt.Batch) (bool, bool)) (f 
 // BatchAt returns a copy of the batch that holds an offset, both checksums verified. It
 // sees all that was appended, durable or not. An offset at the end of the log is
 // ErrOutOfRange; a bad batch is a *CorruptError.
-func (l *Log) BatchAt(offset Offset) (batchfmt.Batch, error) {
-	var b batchfmt.Batch
-	if offset >= l.End() {
-		return b, fmt.Errorf("%w: %d is not below the end", ErrOutOfRange, offset)
+func (l *Log) BatchAt(offset Offset) (b batchfmt.Batch, err error) {
+	l.mu.RLock()
+	v, start, end := l.view(l.find(offset)), l.mu.segs[0].base, l.mu.tail.next
+	closed := l.mu.closed
+	l.mu.RUnlock()
+	switch {
+	case closed:
+		return b, ErrClosed
+	case offset < start || offset >= end:
+		return b, fmt.Errorf("%w: %d is not in [%d,%d)", ErrOutOfRange, offset, start, end)
 	}
-	errFound := errors.New("found")
-	err := l.Scan(offset, func(x batchfmt.Batch) (err error) {
-		if x.IsControl() {
-			return nil
-		}
-		if b, err = batchfmt.Parse(append([]byte(nil), x.Bytes()...)); err == nil {
-			err = errFound
-		}
-		return err
-	})
-	if errors.Is(err, errFound) {
-		return b, nil
+	w := openWindow(nil, 0)
+	defer w.done()
+	c, done, err := l.cursor(v, w)
+	if err != nil {
+		return b, err
 	}
-	return batchfmt.Batch{}, err
+	defer func() { err = errors.Join(err, done()) }()
+	r := reading{c: c, from: offset, limit: end}
+	at, _, err := r.locate()
+	if err != nil {
+		return b, err
+	}
+	c.at, c.bodies = at, true
+	s, _, err := c.next()
+	switch {
+	case err != nil:
+		return b, err
+	case s.hole != nil: // the header was good, the body is not
+		return b, s.hole.at(v.base, offset)
+	}
+	return batchfmt.Parse(append([]byte(nil), s.batch.Bytes()...))
 }

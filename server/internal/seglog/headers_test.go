@@ -52,6 +52,12 @@ func TestHeaders(t *testing.T) {
 	}
 	_, _, err := l.Headers(l.End()+1, noLimit, nil)
 	wantErr(t, err, ErrOutOfRange)
+	if b, err := l.BatchAt(20); err != nil || b.BaseOffset() != 20 { // right behind the damage
+		t.Errorf("BatchAt(20) is %d, %v", b.BaseOffset(), err)
+	}
+	if _, err := l.BatchAt(19); wantCorrupt(t, err).Next != 20 {
+		t.Errorf("BatchAt(19): %v", err)
+	}
 	if base := l.ActiveBase(); base != 48 {
 		t.Errorf("the active segment is %d", base)
 	}

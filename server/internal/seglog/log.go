@@ -110,6 +110,7 @@ func (l *Log) Err() error {
 type SegmentInfo struct {
 	Base, Next Offset // the records in it are [Base, Next), but for what is damaged
 	Bytes      int64  // without the zeros behind the last batch; 0 if the file is missing
+	Check      uint64 // in the header, another in each segment; 0 if the header is damaged
 }
 
 // Segments describes all segments, oldest first.
@@ -118,7 +119,7 @@ func (l *Log) Segments() []SegmentInfo {
 	defer l.mu.RUnlock()
 	infos := make([]SegmentInfo, len(l.mu.segs))
 	for i, s := range l.mu.segs {
-		infos[i] = SegmentInfo{s.base, s.next, s.size}
+		infos[i] = SegmentInfo{s.base, s.next, s.size, s.check}
 		if s.missing {
 			infos[i].Bytes = 0
 		}

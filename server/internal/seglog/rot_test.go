@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/compat/campaign"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 )
 
@@ -24,19 +25,21 @@ type rotten struct {
 	all    []batchfmt.Batch
 	at     []place
 	proven Offset // up to where an index says that it was synced
+	quick  bool   // look at most disks less thoroughly
+	disks  int
 }
 
 // rot writes n small batches, about every third synced by itself, and closes the log or
 // lets it crash.
-func rot(t testing.TB, cfg Config, n int, clean bool) *rotten {
+func rot(t testing.TB, cfg Config, n int, clean bool, sizes func(*rand.Rand) int) *rotten {
 	t.Helper()
 	x := &rotten{t: t, cfg: cfg}
-	r := rand.New(rand.NewPCG(uint64(n), 5))
+	r := rand.New(rand.NewPCG(uint64(n)+*seedFlag, 5))
 	mem, m := vfs.NewMem(), newMaker()
 	l, _, err := Open(mem, testDir, cfg)
 	must(t, err)
 	for i := range n {
-		b := m.small(t, r, i)
+		b := m.next9(t, r, i, sizes)
 		must(t, l.Append([]batchfmt.Batch{b}))
 		x.all = append(x.all, b)
 		if r.IntN(3) == 0 || i == n-1 {
@@ -64,12 +67,18 @@ func rot(t testing.TB, cfg Config, n int, clean bool) *rotten {
 	return x
 }
 
-func (m *maker) small(t testing.TB, r *rand.Rand, i int) batchfmt.Batch {
+// next9 makes a batch with records of such sizes; each ninth is a control batch.
+func (m *maker) next9(t testing.TB, r *rand.Rand, i int, sizes func(*rand.Rand) int) batchfmt.Batch {
 	if i%9 == 8 {
 		return m.control(t)
 	}
-	return m.batch(t, 1+r.IntN(2), 20+r.IntN(120))
+	return m.batch(t, 1+r.IntN(2), sizes(r))
 }
+
+func smallSizes(r *rand.Rand) int { return 20 + r.IntN(120) }
+
+// mixedSizes are small ones among large ones, so that 64 KiB are not so many batches.
+func mixedSizes(r *rand.Rand) int { return 20 + r.IntN([]int{120, 1000, 8000}[r.IntN(3)]) }
 
 func (x *rotten) segments() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(x.files)), func(name string) bool { return !strings.HasSuffix(name, segSuffix) })
@@ -103,6 +112,8 @@ func (x *rotten) hit(name, content string) []bool {
 // same after a crash, scrubbing finds nothing more, and offsets are not used again.
 func (x *rotten) wantSane(mem *vfs.Mem, hit []bool, what string) {
 	x.t.Helper()
+	x.disks++
+	thorough := !x.quick || x.disks%5 == 0
 	synced := x.proven
 	for i, b := range x.all {
 		if !hit[i] {
@@ -115,7 +126,7 @@ func (x *rotten) wantSane(mem *vfs.Mem, hit []bool, what string) {
 		if err != nil {
 			x.t.Fatalf("%s: %v", what, err)
 		}
-		if round == 0 {
+		if round == 0 && thorough {
 			x.wantConsumed(l, what)
 		}
 		got, damage := replayAll(x.t, l)
@@ -124,6 +135,9 @@ func (x *rotten) wantSane(mem *vfs.Mem, hit []bool, what string) {
 			x.t.Fatalf("%s: recovered %d batches, then %d", what, len(first), len(got))
 		}
 		first = got
+		if !thorough {
+			return
+		}
 		must(x.t, l.Scrub(context.Background(), 1<<40, func(d DamagedRange) {
 			x.t.Fatalf("%s: a scrub found what a replay did not: %+v", what, d)
 		}))
@@ -191,42 +205,65 @@ func (x *rotten) wantConsumed(l *Log, what string) {
 	}
 }
 
-// TestEndIsTorn replaces what follows a position in the last 64 KiB.
+// TestEndIsTorn replaces what follows a position in the last 64 KiB by one of four things:
+// at every fourth byte by one of them in turn, or, in full, at every byte by each.
 func TestEndIsTorn(t *testing.T) {
-	const window = 64 << 10
+	const window, parts = 64 << 10, 8
 	step := 4
-	if !*fullFlag {
-		step = 4 * 211
-		if testing.Short() {
-			step *= 24
-		}
+	switch {
+	case *fullFlag:
+		step = 1
+	case testing.Short():
+		step = 4 * 13
 	}
-	garbage := rand.New(rand.NewPCG(3, 3))
+	run := campaign.Start(t, *seedFlag)
+	garbage := rand.New(rand.NewPCG(3+*seedFlag, 3))
 	noise := make([]byte, window)
 	for i := range noise {
 		noise[i] = byte(garbage.Uint32())
 	}
 	for _, clean := range []bool{false, true} {
-		x := rot(t, Config{SegmentBytes: 90 << 10, FillBytes: -1, IndexEvery: 4 << 10}, 780, clean)
+		x := rot(t, Config{SegmentBytes: 80 << 10, FillBytes: -1, IndexEvery: 4 << 10}, 67, clean, mixedSizes)
 		names := x.segments()
 		name := names[len(names)-1]
 		whole, older := x.files[name], x.files[names[0]]
 		if len(whole) < window || len(older) < len(whole) {
 			t.Fatalf("the last segment has %d bytes, the first %d", len(whole), len(older))
 		}
-		for pos := len(whole) - window; pos < len(whole); pos += step {
-			sector := min((pos/512+1)*512, len(whole))
-			for kind, tail := range map[string]string{
-				"cut":            "",
-				"zeros":          strings.Repeat("\x00", len(whole)-pos),
-				"garbage":        string(noise[:len(whole)-pos]),
-				"a stale sector": older[pos:sector] + whole[sector:],
-			} {
-				file := whole[:pos] + tail
-				x.wantSane(x.disk(name, file), x.hit(name, file), fmt.Sprintf("clean %v, %s from byte %d of %d", clean, kind, pos, len(whole)))
-			}
+		for part := range parts {
+			t.Run(fmt.Sprintf("clean %v, part %d", clean, part), func(t *testing.T) {
+				t.Parallel()
+				x := x.of(t)
+				x.quick = !*fullFlag
+				from := len(whole) - window + part*window/parts
+				for pos := from; pos < from+window/parts; pos += step {
+					sector := min((pos/512+1)*512, len(whole))
+					tails := []struct{ kind, bytes string }{
+						{"cut", ""},
+						{"zeros", strings.Repeat("\x00", len(whole)-pos)},
+						{"garbage", string(noise[:len(whole)-pos])},
+						{"a stale sector", older[pos:sector] + whole[sector:]},
+					}
+					if !*fullFlag {
+						turn := pos / step % len(tails)
+						tails = tails[turn : turn+1]
+					}
+					for _, tail := range tails {
+						run.Count("disks", 1)
+						file := whole[:pos] + tail.bytes
+						x.wantSane(x.disk(name, file), x.hit(name, file), fmt.Sprintf("clean %v, %s from byte %d of %d", clean, tail.kind, pos, len(whole)))
+					}
+				}
+			})
 		}
 	}
+}
+
+// of is the same for another test.
+func (x *rotten) of(t testing.TB) *rotten {
+	y := *x
+	y.t = t
+	return &y
 }
 
 // TestEveryBitFlips flips bits of segments and indexes, of a log that was closed and of one
@@ -242,11 +279,13 @@ func TestEveryBitFlips(t *testing.T) {
 	cfg := small()
 	cfg.SegmentBytes = 1500
 	flips := 0
+	run := campaign.Start(t, *seedFlag)
+	defer func() { run.Count("flips", flips) }()
 	for _, clean := range []bool{false, true} {
 		for filled := range 2 {
 			cfg := cfg
 			cfg.FillBytes = int64(300 * filled)
-			x := rot(t, cfg, 24, clean)
+			x := rot(t, cfg, 24, clean, smallSizes)
 			for _, name := range slices.Sorted(maps.Keys(x.files)) {
 				whole := x.files[name]
 				for bit := flips % step; bit < 8*len(whole); bit += step {

@@ -13,9 +13,7 @@ import (
 // meet one again. The batch is valid until fn returns. An error of fn ends the scan and is
 // returned as it is; damage ends it with a *CorruptError. See [Log.Replay] for going on.
 func (l *Log) Scan(from Offset, fn func(b batchfmt.Batch) error) error {
-	return l.Replay(from, fn, func(d DamagedRange) error {
-		return &CorruptError{Segment: d.Segment, Offset: max(d.From, from), Position: d.Position, Next: d.Next, Reason: d.Reason}
-	})
+	return l.Replay(from, fn, func(d DamagedRange) error { return d.at(from) })
 }
 
 // Replay is a Scan that goes on behind damage: where batches cannot be read it calls damaged

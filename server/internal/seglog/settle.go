@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/vfs"
@@ -82,7 +83,10 @@ func (r *recovery) renew(l *Log) error {
 	if s.base != old.base && !old.damaged() {
 		r.mark(index{base: old.base, check: old.check, end: at, entries: kept})
 	}
-	if err := r.copyTail(&s, old); err != nil {
+	switch err := r.copyTail(&s, old); {
+	case isFull(err) && !old.damaged():
+		return r.rewrite(old)
+	case err != nil:
 		return err
 	}
 	if s.base == old.base {
@@ -134,6 +138,43 @@ func (r *recovery) copyTail(s, old *surveyed) error {
 	s.fileSize, s.from = s.end.size, s.end.size
 	r.info.Rewritten += s.end.size - segHeaderSize
 	return r.fs.Rename(name+tmpSuffix, name)
+}
+
+// rewrite stands in for the copy where there is no room for one: it writes the bytes behind
+// the proven place onto themselves, so that the system takes them for unwritten again, and
+// syncs them. That needs no new blocks, and whatever a crash leaves of it is what was there.
+func (r *recovery) rewrite(s *surveyed) (err error) {
+	f, err := r.fs.Open(filepath.Join(r.dir, segName(s.base)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	buf := make([]byte, min(s.end.size-s.proven.size, groupBufferBytes))
+	for pos := s.proven.size; pos < s.end.size && !planted.RewriteNothing; pos += int64(len(buf)) {
+		b := buf[:min(s.end.size-pos, int64(len(buf)))]
+		if err := readFull(f, b, pos); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(b, pos); err != nil {
+			return fmt.Errorf("write the end of %s anew, in its place: %w", segName(s.base), err)
+		}
+	}
+	if err := errors.Join(f.Sync(), vfs.DropCache(f)); err != nil {
+		return err
+	}
+	got := newWalker(&window{f: f, end: s.end.size, chunk: walkBytes}, s.proven, noLimit, r.cfg.IndexEvery)
+	why, err := got.stretch()
+	if err == nil && (why != nil || got.end != s.end) {
+		err = fmt.Errorf("%s, written anew, reads back to byte %d, not %d: %w", segName(s.base), got.end.size, s.end.size, errors.Join(errReadBack, why))
+	}
+	r.info.Rewritten += s.end.size - s.proven.size
+	s.proven = s.end
+	return err
+}
+
+// isFull reports whether there was no room, of whatever kind.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func (r *recovery) writeCopy(f vfs.File, s, old *surveyed) error {

@@ -6,14 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/compat/campaign"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 )
 
 var (
 	statesFlag = flag.Int("states", 0, "how many disks the crash campaign looks at; 0 is 10,000, or 400 with -short")
+	seedFlag   = flag.Uint64("seed", 0, "with which the campaigns begin")
 	fullFlag   = flag.Bool("full", false, "tear at every fourth byte and flip every bit, not only a part of them")
 )
 
@@ -27,6 +30,7 @@ type world struct {
 	l    *Log
 	m    *maker
 
+	found   Recovery         // what the last opening found
 	kept    []batchfmt.Batch // what the log should hold
 	told    int              // of kept, whose offsets were told: they were synced, or there when the log was opened
 	pending []batchfmt.Batch // of an append that is under way or of which nothing is known
@@ -91,11 +95,11 @@ func (w *world) sync() error {
 
 // open opens the log and makes what it holds what is known: it is told from now on.
 func (w *world) open(fs vfs.FS) error {
-	l, _, err := Open(fs, testDir, w.cfg)
+	l, info, err := Open(fs, testDir, w.cfg)
 	if err != nil {
 		return err
 	}
-	w.l = l
+	w.l, w.found = l, info
 	got, damage := replayAll(w.t, l)
 	w.check(got, damage)
 	w.kept, w.told, w.pending = got, len(got), nil
@@ -190,7 +194,9 @@ func TestCrashAtEveryCall(t *testing.T) {
 		}
 	}
 	seen := 0
-	for seed := uint64(0); seen < states && !t.Failed(); seed++ {
+	run := campaign.Start(t, *seedFlag)
+	defer func() { run.Count("disks", seen) }()
+	for seed := *seedFlag; seen < states && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			busy := false
@@ -243,6 +249,7 @@ func (w *world) step() {
 // nothing is refused any more. The log may break; then the process is started again, without
 // a power cut first and with one after that.
 func faults(t *testing.T, strike func(disk *vfs.Faulty, n int), every int) {
+	run := campaign.Start(t, *seedFlag)
 	for _, variant := range []struct {
 		name    string
 		prepare func(m *vfs.Mem, r *rand.Rand)
@@ -253,7 +260,8 @@ func faults(t *testing.T, strike func(disk *vfs.Faulty, n int), every int) {
 	} {
 		t.Run(variant.name, func(t *testing.T) {
 			for n := 0; ; n += every {
-				w := newWorld(t, uint64(n))
+				w := newWorld(t, *seedFlag+uint64(n))
+				run.Count("runs", 1)
 				variant.prepare(w.mem, w.r)
 				must(t, w.open(w.disk))
 				calls := w.disk.Calls()
@@ -338,8 +346,10 @@ func TestEveryCallFails(t *testing.T) {
 
 // Every call of a recovery may fail, and the next one succeeds.
 func TestEveryCallOfRecoveryFails(t *testing.T) {
+	run := campaign.Start(t, *seedFlag)
 	for n := 0; ; n += step16() {
-		w := newWorld(t, uint64(n%6))
+		w := newWorld(t, *seedFlag+uint64(n%6))
+		run.Count("runs", 1)
 		must(t, w.open(w.disk))
 		for range 12 {
 			must(t, w.append())
@@ -368,8 +378,10 @@ func TestEveryCallOfRecoveryFails(t *testing.T) {
 
 // The disk fills up and is freed, again and again.
 func TestDiskFillsUp(t *testing.T) {
+	run := campaign.Start(t, *seedFlag)
 	for seed := range crashSeeds() {
-		w := newWorld(t, seed)
+		w := newWorld(t, *seedFlag+seed)
+		run.Count("fills", 5)
 		must(t, w.open(w.disk))
 		for range 5 {
 			w.disk.LimitSpace(int64(w.r.IntN(6000)))
@@ -390,6 +402,59 @@ func TestDiskFillsUp(t *testing.T) {
 			wantBatches(t, scanAll(t, w.l), w.kept)
 		}
 		w.restart()
+	}
+}
+
+// TestRecoveryWithoutRoom recovers on a disk that takes no new file and no further byte than
+// those that are there: what the log shows then is durable as ever.
+func TestRecoveryWithoutRoom(t *testing.T) {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 40
+	}
+	run := campaign.Start(t, *seedFlag)
+	inPlace := 0
+	for seed := range seeds {
+		w := newWorld(t, *seedFlag+seed)
+		switch seed % 3 {
+		case 1:
+			w.mem.FailedSyncKeeps(vfs.KeepRandom(w.r))
+		case 2:
+			w.mem.KeepCache(true)
+		}
+		must(t, w.open(w.disk))
+		for range 3 + w.r.IntN(10) {
+			must(t, w.append())
+			if w.r.IntN(3) == 0 {
+				must(t, w.sync())
+			}
+		}
+		if w.r.IntN(2) == 0 { // a failed sync leaves pages that pass for written
+			must(t, w.append())
+			w.disk.FailSync(1, errTest)
+			w.sync()
+			w.disk.Heal()
+		} else {
+			w.mem = w.mem.CrashCloneRandom(w.r)
+			w.disk = vfs.NewFaulty(w.mem)
+		}
+		// The process is killed, perhaps within the recovery, and comes up on a full disk.
+		for range 2 {
+			w.disk.Fail(vfs.OpCreate, 0, 1<<30, syscall.ENOSPC)
+			must(t, w.open(w.disk))
+			if w.found.Rewritten > 0 {
+				inPlace++
+			}
+			w.look(w.mem.CrashClone())
+			w.look(w.mem.CrashCloneRandom(w.r))
+			w.disk.Heal()
+		}
+		w.restart()
+		run.Count("recoveries", 2)
+	}
+	run.Count("in_place", inPlace)
+	if inPlace < int(seeds)/8 {
+		t.Errorf("only %d recoveries had something to write", inPlace)
 	}
 }
 

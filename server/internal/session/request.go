@@ -36,6 +36,16 @@ func (s *session) request(m wire.Message) (wire.Message, *wire.Error) {
 	switch m := m.(type) {
 	case *wire.InitProducer:
 		return b.InitProducer(s.conn.Context(), m)
+	case *wire.BumpEpoch:
+		return b.BumpEpoch(m)
+	case *wire.CloseProducer:
+		return b.CloseProducer(s.conn.Context(), m)
+	case *wire.Resolve:
+		return b.Resolve(s.conn.Context(), m)
+	case *wire.DescribeProducers:
+		return b.DescribeProducers(s.conn.Context(), m)
+	case *wire.ExplainProducers:
+		return b.ExplainProducers(m)
 	case *wire.CreateTopic:
 		return b.CreateTopic(m)
 	case *wire.DeleteTopic:

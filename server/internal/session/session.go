@@ -141,7 +141,7 @@ func (s *session) refuse(code wire.Code, text string) {
 func (s *session) helloOK(protocol uint16) *wire.HelloOK {
 	b := s.l.cfg.Broker
 	m := &wire.HelloOK{
-		Protocol: protocol, BatchVersions: []batchfmt.Version{batchfmt.Version2},
+		Protocol: protocol, BatchVersions: []batchfmt.Version{batchfmt.Version1, batchfmt.Version2},
 		ServerName: s.l.cfg.Name, ServerVersion: s.l.cfg.Version,
 		ClusterID: b.ClusterID(), Incarnation: b.Incarnation(),
 		MaxBatchBytes: batchfmt.MaxBatchBytes, MaxInFlight: maxInFlight, MaxLanes: maxLanes,
@@ -205,7 +205,8 @@ func (s *session) serveStream(stream *quic.Stream) {
 // firstKinds are the frames that a stream may begin with.
 var firstKinds = []wire.Kind{
 	wire.KindOpenLane, wire.KindSubscribe,
-	wire.KindInitProducer, wire.KindCreateTopic, wire.KindDeleteTopic, wire.KindDescribeTopics,
+	wire.KindInitProducer, wire.KindBumpEpoch, wire.KindCloseProducer, wire.KindResolve,
+	wire.KindDescribeProducers, wire.KindExplainProducers, wire.KindCreateTopic, wire.KindDeleteTopic, wire.KindDescribeTopics,
 }
 
 // readOnly reads a frame of one of these kinds. Others are refused by their header, as

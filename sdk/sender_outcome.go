@@ -1,0 +1,146 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quoin-io/quoin/sdk/internal/lane"
+)
+
+// complete gives the records of a batch their outcome.
+func (s *sender) complete(f *frozen, o lane.Outcome) {
+	s.recycle(f.frame)
+	f.frame = nil
+	s.mu.Lock()
+	f.ended = true
+	told := f.told
+	s.mu.Unlock()
+	if told && o.Fate != lane.Unknown {
+		s.p.settled(&f.token, s.resolutionOf(f, &o))
+	}
+	out := &outcome{records: f.records}
+	switch o.Fate {
+	case lane.Stored:
+		out.first = Ack{Topic: s.p.topic, Partition: s.partition, Offset: int64(o.Result.BaseOffset),
+			Sequence: int64(f.Base), Duplicate: o.Result.Duplicate, Verified: o.Result.Verified,
+			Timings: o.Result.Timings}
+		if o.Result.AppendTime != 0 {
+			out.first.AppendTime = time.UnixMilli(o.Result.AppendTime)
+		}
+	case lane.NotStored:
+		out.err = s.notStored(o.Cause)
+	default:
+		out.unknown = s.nowUnknown(f, s.publicCause(o.Cause))
+		out.err = out.unknown
+	}
+	if out.err != nil {
+		s.p.failures.Add(int64(f.Count))
+	}
+	s.endRecords(f.records, out)
+}
+
+// nowUnknown lists a batch as unknown.
+func (s *sender) nowUnknown(f *frozen, cause error) *OutcomeUnknown {
+	token := f.token
+	s.unknown = append(s.unknown, &token)
+	unknown := unknownOf(&token, 0)
+	unknown.Cause = cause
+	s.p.abandon(Abandoned{Topic: token.topic, Partition: token.Partition(), ProducerID: token.producerID, Epoch: token.epoch,
+		First: token.first, Last: token.Last(), Cause: cause, Token: token})
+	return unknown
+}
+
+func (p *Producer) abandon(a Abandoned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.abandoned = append(p.mu.abandoned, a)
+}
+
+func (s *sender) notStored(cause error) error {
+	return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: s.publicCause(cause)}
+}
+
+// publicCause is the reason of a lane as the application sees it. A delivery timeout
+// comes with what the partition waited for, when the server said it.
+func (s *sender) publicCause(cause error) error {
+	switch {
+	case errors.Is(cause, lane.ErrGivenUp):
+		return errGivenUp
+	case !errors.Is(cause, lane.ErrDeliveryTimeout):
+		return produceCause(cause, s.p.topic, s.partition, s.p.ID())
+	}
+	refusal := s.waitsFor.Load()
+	if refusal == nil {
+		return ErrDeliveryTimeout
+	}
+	return fmt.Errorf("%w; the last refusal: %w", ErrDeliveryTimeout, *refusal)
+}
+
+// endRecords hands the outcome out: to a Send at once, as it may stand in a callback, and to
+// callbacks through their queue. The room in the buffer is free from here on.
+func (s *sender) endRecords(batch *records, o *outcome) {
+	s.p.buffer.release(int64(batch.Bytes))
+	hasCallbacks := false
+	for i := range batch.Tags {
+		tag := &batch.Tags[i]
+		if w := tag.wait; w != nil {
+			tag.wait = nil
+			w.ack, w.err = o.of(i)
+			w.done <- struct{}{}
+		}
+		hasCallbacks = hasCallbacks || tag.fn != nil
+	}
+	s.mu.Lock()
+	s.mu.decided += uint64(len(batch.Tags))
+	s.wakeFlushes()
+	s.mu.Unlock()
+	if !s.callbacks.put(o, hasCallbacks, s) {
+		s.called(o)
+	}
+}
+
+// expire ends records that waited for the whole delivery timeout and were never sent.
+// What was sent is older and has its outcome first; the core sees to it that this is in
+// time.
+func (s *sender) expire(now time.Time) {
+	for s.core.Stopped() == nil && s.core.Idle() {
+		s.mu.Lock()
+		oldest := s.mu.batcher.Oldest()
+		if oldest.IsZero() || now.Before(oldest.Add(s.p.config.deliveryTimeout)) {
+			s.mu.Unlock()
+			return
+		}
+		batch := s.mu.batcher.Take()
+		s.mu.Unlock()
+		s.p.failures.Add(int64(len(batch.Tags)))
+		s.endRecords(batch, &outcome{records: batch, err: s.notStored(lane.ErrDeliveryTimeout)})
+	}
+}
+
+// fail ends the lane for good: what was never sent is not stored, and what comes later is
+// refused with the reason.
+func (s *sender) fail(cause error) {
+	refusing := s.notStored(cause)
+	if errors.Is(cause, ErrClosed) || s.p.gone.Load() {
+		refusing = ErrClosed
+	} else {
+		s.p.client.logger.Error("partition takes no more records of this producer", "topic", s.p.topic,
+			"partition", s.partition, "producer", s.p.ID(), "error", refusing)
+	}
+	s.mu.Lock()
+	if s.mu.refusing == nil {
+		s.mu.refusing = refusing
+	}
+	s.mu.room = false
+	s.failed.Store(true)
+	var left []*records
+	for !s.mu.batcher.Empty() {
+		left = append(left, s.mu.batcher.Take())
+	}
+	s.mu.Unlock()
+	for _, batch := range left {
+		s.p.failures.Add(int64(len(batch.Tags)))
+		s.endRecords(batch, &outcome{records: batch, err: s.notStored(cause)})
+	}
+}

@@ -1,0 +1,125 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/transport"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// errGivenUp is the cause for the other records of a batch of which one was given up.
+var errGivenUp = errors.New("sdk: the Send of another record of the same batch gave up, and the batch was settled")
+
+// ask does a request of the lane on a goroutine of its own, which ends with the sender.
+// Only answers come back: without one the sender has ended.
+func (s *sender) ask(do func(ctx context.Context) inboxEvent) {
+	s.requests.Go(func() {
+		e := do(s.life)
+		if s.life.Err() != nil {
+			return
+		}
+		s.inbox.put(e)
+		signal(s.wake)
+	})
+}
+
+// settle asks the server for good what became of a batch, for as long as it takes.
+func (s *sender) settle(b *lane.Batch) {
+	token := b.Tag.(*frozen).token
+	s.ask(func(ctx context.Context) inboxEvent {
+		found, err := s.p.client.resolve(ctx, &token, true)
+		for errors.Is(err, transport.ErrNoStream) && ctx.Err() == nil {
+			found, err = s.p.client.resolve(ctx, &token, true)
+		}
+		return inboxEvent{settled: &settleAnswer{b, found, err}}
+	})
+}
+
+func (s *sender) settled(now time.Time, a *settleAnswer) {
+	if a.err != nil {
+		s.core.SettleRefused(now, a.batch, a.err)
+		return
+	}
+	s.core.Settled(now, a.batch, a.found)
+}
+
+// raise asks for a higher epoch of the producer.
+func (s *sender) raise(least batchfmt.Epoch) {
+	s.ask(func(ctx context.Context) inboxEvent {
+		epoch, err := s.p.raise(ctx, least)
+		return inboxEvent{raised: &raiseAnswer{epoch, err}}
+	})
+}
+
+// raised lets the core go on under the higher epoch, and seals anew what it says. All of
+// it is one step for whoever gives a batch up: the token that they are told is that of
+// the bytes that are sent from here on, or the batch is not sealed anew.
+func (s *sender) raised(now time.Time, a *raiseAnswer) {
+	if a.err != nil {
+		s.core.RaiseRefused(now, a.err)
+		return
+	}
+	s.takeTold(now)
+	s.perform()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.mu.told { // since just now
+		s.core.Tell(now, &f.Batch)
+	}
+	s.mu.told = nil
+	s.core.Raised(now, a.epoch)
+	for _, action := range s.core.Pending() {
+		if action.Kind != lane.Reseal {
+			continue
+		}
+		f := action.Batch.Tag.(*frozen)
+		f.firstSend = 0
+		if err := s.sealAs(f, a.epoch); err != nil {
+			panic("sdk: a batch that was sealed before cannot be sealed again: " + err.Error())
+		}
+	}
+}
+
+// report tells what became of a batch that was unknown.
+func (s *sender) report(f *frozen, m *wire.Resolved) {
+	for i, token := range s.unknown {
+		if *token == f.token {
+			s.unknown = append(s.unknown[:i:i], s.unknown[i+1:]...)
+			s.p.settled(token, resolutionOf(m, token))
+			return
+		}
+	}
+}
+
+// resolutionOf is the outcome of a batch that a Send had given up, as an event tells it.
+func (s *sender) resolutionOf(f *frozen, o *lane.Outcome) Resolution {
+	r := Resolution{Outcome: ResolveNotStored, Offset: -1, records: f.Count}
+	if o.Fate != lane.Stored {
+		r.Reason = s.publicCause(o.Cause).Error()
+		return r
+	}
+	r.Outcome, r.Offset = ResolveStored, int64(o.Result.BaseOffset)
+	r.Unreadable = o.Result.Code == wire.CodeBatchUnreadable
+	r.Verified = !r.Unreadable && (o.Result.Verified || !o.Result.Duplicate)
+	return r
+}
+
+// leaveUnknown hands what is unknown, now that the lane is over, to the client.
+func (s *sender) leaveUnknown() {
+	for _, token := range s.unknown {
+		s.p.client.settler.add(unsettled{s.p, token})
+	}
+	s.unknown = nil
+}
+
+// nowOpen notes that a lane that goes on after a loss is open.
+func (s *sender) nowOpen() {
+	if s.fresh && s.core.Stopped() == nil {
+		s.fresh = false
+		close(s.opened)
+	}
+}

@@ -1,5 +1,5 @@
 # The commands of a contributor's day. CI runs .ci/run and nothing else.
-.PHONY: test race fuzz bench campaign ci
+.PHONY: test race fuzz bench campaign model ci
 
 test:
 	go test ./...
@@ -21,6 +21,12 @@ bench:
 campaign: SECONDS = 3600
 campaign:
 	compat/proof/campaign.sh $(SECONDS) $(LEDGER)
+
+# The server against its reference model, with new seeds, until SECONDS are over or
+# something is found.
+model: SECONDS = 600
+model:
+	go test ./server/internal/model -run '^TestModel$$' -v -count 1 -timeout $$(( $(SECONDS) + 120 ))s -seconds $(SECONDS) $(if $(LEDGER),-ledger $(LEDGER))
 
 ci:
 	.ci/run

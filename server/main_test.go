@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"flag"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,7 +16,13 @@ func init() {
 	flag.DurationVar(&rawclient.Patience, "patience", rawclient.Patience, "how long to wait for what must come")
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if data := os.Getenv(envCost); data != "" {
+		serveForCost(data) // this process is the server of another one
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // wantStored checks that a batch was stored, now or before, at offset.
 func wantStored(t *testing.T, r wire.ProduceResult, offset batchfmt.Offset, duplicate bool) {

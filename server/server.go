@@ -56,12 +56,14 @@ func Start(cfg Config) (*Server, error) {
 // open is Start without the admin listener. If it fails, nothing is left open.
 func (s *Server) open() error {
 	cfg := s.cfg
+	snapshotBytes, idleEvery := cfg.Hooks.Pace()
 	// The catalog first: its lock is what keeps a second server out.
 	b, err := broker.Open(broker.Config{
 		Data: cfg.Data, FS: cfg.Hooks.FileSystem(), Now: cfg.Hooks.Clock(), Log: cfg.Log,
 		Segments:  seglog.Config{SegmentBytes: cfg.SegmentBytes, Now: cfg.Hooks.Clock()},
 		Producers: producerstate.Limits{MaxLanes: cfg.MaxProducers},
 		IdleAfter: cfg.ProducerIdle, MaxRetired: cfg.MaxRetired, Uptime: cfg.Hooks.UptimeClock(), Counters: s.counters,
+		SnapshotBytes: snapshotBytes, IdleEvery: idleEvery,
 	})
 	if err != nil {
 		return fmt.Errorf("open %s: %w", cfg.Data, err)

@@ -37,6 +37,9 @@ type Server struct {
 	begin  time.Time
 	uptime atomic.Int64 // how far the uptime is ahead of the real one, nanoseconds
 
+	snapshotBytes int
+	idleEvery     time.Duration
+
 	mu struct {
 		sync.Mutex
 		running *server.Server
@@ -71,6 +74,12 @@ func Configure(f func(*server.Config)) Option {
 	return func(s *Server) { f(&s.cfg) }
 }
 
+// Busy makes the server write a snapshot of its producers after so many bytes of batches,
+// and look for idle ones so often, which it does rarely otherwise.
+func Busy(snapshotBytes int, idleEvery time.Duration) Option {
+	return func(s *Server) { s.snapshotBytes, s.idleEvery = snapshotBytes, idleEvery }
+}
+
 // Start starts a server on loopback and stops it when the test ends.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
@@ -81,7 +90,8 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	}
 	s.useDisk()
 	s.cfg.Hooks = &hooks.Hooks{
-		Now:        func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) },
+		Now:           func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) },
+		SnapshotBytes: s.snapshotBytes, IdleEvery: s.idleEvery,
 		Uptime:     func() time.Duration { return time.Since(s.begin) + time.Duration(s.uptime.Load()) },
 		FrameStart: s.frameStart, FrameEnd: s.frameEnd, DropResult: s.dropResult,
 	}

@@ -49,6 +49,10 @@ type Config struct {
 	MaxRetired int
 	Uptime     func() time.Duration // of the process; default: since Open
 	Counters   *counters.Set
+	// SnapshotBytes is that of the partitions, and IdleEvery how often idle producers are
+	// looked for. Default once a minute.
+	SnapshotBytes int
+	IdleEvery     time.Duration
 	// ScrubEvery is the pause between two passes over all stored data. Default
 	// DefaultScrubEvery; negative for none.
 	ScrubEvery time.Duration
@@ -92,6 +96,9 @@ type topic struct {
 // Open opens the catalog, finishes what a crash left half done, and recovers every
 // partition. One that cannot be recovered is not served, and keeps nobody from the others.
 func Open(cfg Config) (*Broker, error) {
+	if cfg.IdleEvery <= 0 {
+		cfg.IdleEvery = defaultIdleEvery
+	}
 	if cfg.ScrubEvery == 0 {
 		cfg.ScrubEvery = DefaultScrubEvery
 	}
@@ -182,7 +189,7 @@ func (b *Broker) openPartition(t *topic, n int32) (*partition.Partition, error) 
 			return b.catalog.NextTerm(t.ID, n, after)
 		},
 		LastProducerID: b.catalog.LastProducerID, Named: b.hasName,
-		IdleAfter: b.cfg.IdleAfter, MaxRetired: b.cfg.MaxRetired,
+		IdleAfter: b.cfg.IdleAfter, MaxRetired: b.cfg.MaxRetired, SnapshotBytes: b.cfg.SnapshotBytes,
 		Now: b.cfg.Now, Uptime: b.cfg.Uptime, Counters: b.cfg.Counters, Logger: b.cfg.Log,
 	})
 }

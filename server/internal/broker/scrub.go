@@ -11,8 +11,8 @@ import (
 // partitions: little beside what the server does, and half a terabyte a day.
 const scrubBytesPerSecond = 8 << 20
 
-// idleEvery is how often idle producers are looked for.
-const idleEvery = time.Minute
+// defaultIdleEvery is how often idle producers are looked for.
+const defaultIdleEvery = time.Minute
 
 // startBackground starts what goes on by itself; endBackground ends it and waits.
 func (b *Broker) startBackground() {
@@ -34,7 +34,7 @@ func (b *Broker) endBackground() {
 
 // retireIdle lets producers leave memory that nobody has used for long.
 func (b *Broker) retireIdle(ctx context.Context) {
-	tick := time.NewTicker(idleEvery)
+	tick := time.NewTicker(b.cfg.IdleEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -15,6 +15,11 @@ type Hooks struct {
 	Now func() time.Time
 	// Uptime is the time since the start of the process.
 	Uptime func() time.Duration
+	// SnapshotBytes is how many bytes of batches lie between two snapshots of producers in a
+	// partition, and IdleEvery how often idle ones are looked for; 0 for what the server
+	// does without a hook.
+	SnapshotBytes int
+	IdleEvery     time.Duration
 	// FrameStart is called before a frame of a lane stream is read or written, with its
 	// size in bytes, header included. A result of 0 or more cuts the connection when
 	// that many bytes of it have passed.
@@ -43,6 +48,14 @@ func (h *Hooks) UptimeClock() func() time.Duration {
 	}
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }
+}
+
+// Pace is SnapshotBytes and IdleEvery, or 0.
+func (h *Hooks) Pace() (snapshotBytes int, idleEvery time.Duration) {
+	if h == nil {
+		return 0, 0
+	}
+	return h.SnapshotBytes, h.IdleEvery
 }
 
 // FileSystem is FS, or the operating system's.

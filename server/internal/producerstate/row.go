@@ -97,7 +97,7 @@ func (s *State) Recall(pid batchfmt.ProducerID, r Retired) (*Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Stale || l.lastOffset < s.lost {
+	if r.Stale || s.lost > 0 && l.lastOffset < s.lost {
 		l.marks |= markSuspect
 	}
 	l.used = s.uptime

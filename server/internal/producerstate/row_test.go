@@ -105,6 +105,25 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// A lane of which only a fence is known comes back as it was.
+func TestFenceAloneComesBack(t *testing.T) {
+	b, err := batchfmt.Parse(batchfmt.AppendControl(nil, 7, 0, batchfmt.Control{Kind: batchfmt.ControlFence, MinEpoch: 1, Floor: 0, Last: -1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Stamp(batchfmt.Stamp{BaseOffset: 0})
+	s := New(Limits{})
+	s.Replay(b)
+	row := AppendRow(nil, s.Lane(7))
+	back, err := New(Limits{}).Recall(7, Retired{Row: row})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Suspect() {
+		t.Error("nothing was lost, and the lane is suspect")
+	}
+}
+
 func FuzzRestore(f *testing.F) {
 	golden, err := hex.DecodeString(strings.ReplaceAll(goldenRow, " ", ""))
 	if err != nil {

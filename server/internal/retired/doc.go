@@ -80,7 +80,7 @@
 // of the rows if that can be. Equal puts are so rewritten about six times on the way to a
 // million rows. If merging fails, puts go on up to 32 runs.
 //
-// When more than MaxRows rows are not named, the oldest runs are rewritten without their
+// When more than MaxRows rows are not named, all runs are rewritten without their
 // oldest rows, down to seven eighths. A row that a newer one of its producer makes void is
 // left out first. The head of that change has the forgotten id that covers what was dropped.
 //

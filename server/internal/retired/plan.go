@@ -16,7 +16,8 @@ type plan struct {
 
 // nextPlan says what there is to do. First match wins.
 //
-//	more rows than maxRows are not named   the oldest runs, until they have enough to drop
+//	more rows than maxRows are not named   all runs: rows that a newer one makes void are too
+//	                                       many first, and only all together show which are
 //	maxRuns or more                        neighbours at the newer end, see mergeFrom
 //	otherwise                              nothing
 //
@@ -28,11 +29,7 @@ func nextPlan(runs []entry, maxRows uint64) (plan, bool) {
 	}
 	switch {
 	case loose > maxRows:
-		p := plan{drop: loose - (maxRows - maxRows/8)}
-		for have := uint64(0); have < p.drop; p.to++ {
-			have += runs[p.to].rows - runs[p.to].named
-		}
-		return p, true
+		return plan{to: len(runs), drop: loose - (maxRows - maxRows/8)}, true
 	case len(runs) >= maxRuns:
 		return plan{from: mergeFrom(runs, maxRows), to: len(runs)}, true
 	}

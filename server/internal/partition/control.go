@@ -38,7 +38,8 @@ func (c *controls) fail(why *wire.Error) {
 	waiting := c.waiting
 	c.waiting = nil
 	for _, w := range waiting {
-		w.act(why)
+		e := *why // each writes its subject into it
+		w.act(&e)
 	}
 }
 

@@ -70,11 +70,17 @@ func (p *Partition) Explain(pid batchfmt.ProducerID, limit int) []wire.Decision 
 // wherever it is. reply is called once and must not block.
 func (p *Partition) DescribeProducers(m *wire.DescribeProducers, reply func(wire.ProducersDescribed, *wire.Error)) {
 	closed := p.do(func() {
-		if m.ProducerID == batchfmt.NoProducer || p.owner.state.Lane(m.ProducerID) != nil {
+		if m.ProducerID == batchfmt.NoProducer {
 			reply(p.describeLanes(m), nil)
 			return
 		}
-		p.afterLookUp(m.ProducerID, func() { p.describeRetired(m.ProducerID, reply) })
+		p.afterLookUp(m.ProducerID, func() { // which may bring the lane back
+			if p.owner.state.Lane(m.ProducerID) != nil {
+				reply(p.describeLanes(m), nil)
+				return
+			}
+			p.describeRetired(m.ProducerID, reply)
+		})
 	})
 	if closed != nil {
 		reply(wire.ProducersDescribed{}, closed)

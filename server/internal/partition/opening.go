@@ -55,6 +55,7 @@ func (p *Partition) CloseLane(o *Opening, quiet func()) {
 	pid := o.grant.ID
 	closed := p.do(func() {
 		p.afterLookUp(pid, func() {
+			o.ended = true // it may still wait for room
 			pending := p.owner.state.Lane(pid).PendingEnd()
 			p.owner.state.Released(pid, o.number)
 			p.park(pending, func(*wire.Error) { quiet() })
@@ -83,6 +84,10 @@ func (p *Partition) Quiesce(pid batchfmt.ProducerID) <-chan *wire.Error {
 func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 	o := &p.owner
 	id := r.Grant.ID
+	if opening.ended { // nobody would give the lane back
+		r.Reply(nil, p.laneSubject(wire.Errorf(wire.CodeSuperseded, "the stream has ended"), id))
+		return
+	}
 	if !opening.right().Holds || r.Epoch != opening.right().CurrentEpoch {
 		// Before anything moves: who has no right must not take the lane from who has.
 		v := producerstate.Open(opening.right(), nil, producerstate.OpenRequest{Epoch: r.Epoch}, p.evidence(id, producerstate.Finding{}))
@@ -151,6 +156,10 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 				refuse(e)
 				return
 			}
+			if o.state.Lane(id) == nil { // it has left since the stream ended, and then the table
+				refuse(wire.Errorf(wire.CodeSuperseded, "the stream has ended"))
+				return
+			}
 			o.state.Missed(id, found.forgotten)
 			p.answerOpening(r, opening, f)
 		})
@@ -207,6 +216,7 @@ func (p *Partition) failParked(why *wire.Error) {
 	waiting := p.owner.parked
 	p.owner.parked = nil
 	for _, w := range waiting {
-		w.act(why)
+		e := *why // each writes its subject into it
+		w.act(&e)
 	}
 }

@@ -165,6 +165,7 @@ func (g *Grant) Holds() bool { return !g.revoked.Load() }
 type Opening struct {
 	grant  *Grant
 	number uint64 // the owner's; 0 before the owner has seen it
+	ended  bool   // the owner's: the stream is gone
 }
 
 // ProducerID is the id that batches of the lane must be sealed for; NoProducer if the lane
@@ -218,28 +219,16 @@ func (c Config) withDefaults() Config {
 // Open recovers the partition's log and producers and starts its owner.
 func Open(cfg Config) (*Partition, error) {
 	cfg = cfg.withDefaults()
-	newest, err := newestSnapshot(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
-	}
-	cfg.Log.OnDamage = cfg.damaged
-	if !planted.CheckpointIgnored && !planted.SnapshotBeyondEnd {
-		cfg.Log.Durable = newest.end
-	}
-	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
-	if err != nil {
-		return nil, fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err)
-	}
 	p := &Partition{
-		cfg: cfg, log: log,
+		cfg:  cfg,
 		wake: make(chan struct{}, 1), sync: make(chan struct{}, 1), synced: make(chan syncDone, 1),
 		found: make(chan found, maxSearches), stop: make(chan stopMode, 1), done: make(chan struct{}),
 	}
-	if recovery.Cut != nil {
-		cfg.Logger.Warn("log tail was cut", "topic", cfg.Topic, "partition", cfg.Number, "cut", recovery.Cut)
-	}
-	if err := p.recover(recovery, newest); err != nil {
-		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), log.Close(), p.closeRetired())
+	if err := p.open(); err != nil {
+		if p.log != nil {
+			err = errors.Join(err, p.log.Close())
+		}
+		return nil, errors.Join(fmt.Errorf("partition %s/%d: %w", cfg.Topic, cfg.Number, err), p.closeRetired())
 	}
 	p.owner.levels.retired.Set(int(p.retired.Stats().Rows))
 	p.helpers.Add(1)
@@ -248,11 +237,40 @@ func Open(cfg Config) (*Partition, error) {
 	return p, nil
 }
 
+// open reads what there is. The snapshot and the retired table come before the log, because
+// they say how far it was durable once.
+func (p *Partition) open() error {
+	cfg := &p.cfg
+	if err := vfs.MakeDir(cfg.FS, cfg.Dir); err != nil {
+		return err
+	}
+	newest, err := newestSnapshot(*cfg)
+	if err != nil {
+		return err
+	}
+	if err := p.openRetired(newest); err != nil {
+		return err
+	}
+	cfg.Log.OnDamage = cfg.damaged
+	if !planted.CheckpointIgnored && !planted.SnapshotBeyondEnd {
+		cfg.Log.Durable = max(newest.end, p.retired.Vouched())
+	}
+	log, recovery, err := seglog.Open(cfg.FS, cfg.Dir, cfg.Log)
+	if err != nil {
+		return err
+	}
+	p.log = log
+	if recovery.Cut != nil {
+		cfg.Logger.Warn("log tail was cut", "topic", cfg.Topic, "partition", cfg.Number, "cut", recovery.Cut)
+	}
+	return p.recover(recovery, newest)
+}
+
 func (p *Partition) recover(r seglog.Recovery, newest checkpoint) error {
 	for _, d := range r.Damage {
 		p.cfg.damaged(d)
 	}
-	if err := errors.Join(p.openRetired(newest), p.openPlaces()); err != nil {
+	if err := p.openPlaces(); err != nil {
 		return err
 	}
 	state, lost, err := recoverState(p.cfg, p.log, p.retired, newest)

@@ -63,12 +63,20 @@ func (p *Partition) resolve(r ResolveRequest, gone *recalled, f producerstate.Fi
 			}
 			p.resolve(r, gone, f)
 		})
-	case v.Until > o.durable && (r.Settle || v.Kind != producerstate.ResolveInFlight):
+	case v.Until > o.durable && (r.Settle || v.Kind != producerstate.ResolveInFlight || o.failure != nil):
 		p.park(v.Until, again)
 	case v.Kind == producerstate.ResolveNotYet && r.Settle:
 		p.settleBatch(r, gone, f)
 	case v.Kind == producerstate.ResolveNever && o.controls.appended > o.controls.durable:
-		p.afterControls(again) // it may rest on a fence that a crash would take away
+		// It may rest on a fence that a crash would take away, and on no later one.
+		m := p.resolved(lane, v)
+		p.afterControls(func(failure *wire.Error) {
+			if failure != nil {
+				refuse(failure)
+				return
+			}
+			r.Reply(m, nil)
+		})
 	default:
 		r.Reply(p.resolved(lane, v), nil)
 	}

@@ -48,17 +48,6 @@ func (p *Partition) makeRoom() {
 			n.act(nil)
 			continue
 		}
-		if o.controls.appended > o.controls.durable {
-			// A row must not tell of a fence that a crash may take away.
-			p.afterControls(func(failure *wire.Error) {
-				if failure != nil {
-					p.refuseNewcomers(failure)
-					return
-				}
-				p.makeRoom()
-			})
-			return
-		}
 		if !p.retire(max(1, o.state.Limits().MaxLanes/leaveShare), 0) {
 			p.refuseNewcomers(p.noRoom())
 		}
@@ -88,16 +77,33 @@ func (p *Partition) refuseNewcomers(why *wire.Error) {
 // there is no such lane.
 func (p *Partition) retire(n int, idle time.Duration) bool {
 	o := &p.owner
-	leavers := o.state.Leavers(n, idle, o.durable)
+	durable := o.durable
+	leavers := o.state.Leavers(n, idle, durable)
 	if len(leavers) == 0 || o.failure != nil {
 		return false
 	}
 	o.retiring = true
+	// A row must not tell of a fence that a crash may take away. What is appended from now on
+	// is in none of these rows, and keeps its lane in memory.
+	p.afterControls(func(failure *wire.Error) {
+		if failure != nil {
+			o.retiring = false
+			p.refuseNewcomers(failure)
+			return
+		}
+		p.putRows(leavers, durable)
+	})
+	return true
+}
+
+// putRows makes the rows durable in a helper; durable is the durable end when they were chosen.
+func (p *Partition) putRows(leavers []producerstate.Leaver, durable batchfmt.Offset) {
 	p.helpers.Add(1)
 	go func() { // ends when the rows are durable or refused, and upkeep is done; end waits for it
 		defer p.helpers.Done()
 		var put error
 		if !planted.EvictWithoutRow {
+			p.retired.Vouch(durable)
 			put = p.retired.Put(p.cfg.rows(leavers))
 		}
 		p.do(func() { p.onRetired(leavers, put) })
@@ -109,7 +115,6 @@ func (p *Partition) retire(n int, idle time.Duration) bool {
 			p.cfg.Logger.Error("retired producers not written", "topic", p.cfg.Topic, "partition", p.cfg.Number, "error", err)
 		}
 	}()
-	return true
 }
 
 func (c Config) rows(leavers []producerstate.Leaver) []retired.Row {
@@ -149,7 +154,7 @@ func (p *Partition) RetireIdle() {
 	p.do(func() {
 		o := &p.owner
 		o.state.Tick(p.cfg.Uptime())
-		if !o.retiring && o.controls.appended == o.controls.durable {
+		if !o.retiring {
 			p.retire(o.state.Limits().MaxLanes, p.cfg.IdleAfter)
 		}
 	})

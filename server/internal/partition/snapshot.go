@@ -47,8 +47,7 @@ type checkpoint struct {
 	unread error                // the disk did not give back one that may be newer
 }
 
-// newestSnapshot reads the newest snapshot that verifies. It comes before the log is
-// opened, because its end says how far the log was durable once.
+// newestSnapshot reads the newest snapshot that verifies.
 func newestSnapshot(cfg Config) (checkpoint, error) {
 	names, err := snapshots(cfg.FS, cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,6 +128,7 @@ func recoverState(cfg Config, log *seglog.Log, table *retired.Table, newest chec
 // they stay: there is no room for newcomers then, and nothing is forgotten.
 func makeRoomInReplay(cfg Config, state *producerstate.State, table *retired.Table, limit int, durable batchfmt.Offset) (done bool) {
 	leavers := state.Leavers(state.Len()-limit, 0, durable)
+	table.Vouch(durable)
 	if err := table.Put(cfg.rows(leavers)); err != nil {
 		cfg.Logger.Warn("producers over the limit stay in memory", "topic", cfg.Topic, "partition", cfg.Number, "lanes", state.Len(), "error", err)
 		return false

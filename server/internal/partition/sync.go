@@ -85,6 +85,7 @@ func (p *Partition) shutDown(mode stopMode) {
 	o := &p.owner
 	if mode == stopClean {
 		p.refuseQueued()
+		p.dropLookUps() // what was held behind them may append, park or want room
 		for o.syncing || o.unsynced() {
 			p.startSync()
 			p.onSynced(<-p.synced)
@@ -96,7 +97,6 @@ func (p *Partition) shutDown(mode stopMode) {
 		<-p.synced
 	}
 	close(p.sync)
-	p.dropLookUps()
 	o.levels.lanes.Set(0)
 	o.levels.retired.Set(0)
 }

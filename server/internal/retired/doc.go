@@ -46,7 +46,8 @@
 //	24  8  forgotten     0: nothing
 //	32  8  stale serial  0: none is
 //	40  8  stale id
-//	48  .  runs, 56 bytes each, by rising last serial
+//	48  8  vouched       the log was durable up to this offset
+//	56  .  runs, 56 bytes each, by rising last serial
 //	 .  8  check         XXH64 over all before
 //
 //	 0  8  number        at most the generation

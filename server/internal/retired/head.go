@@ -27,7 +27,8 @@ const (
 	offForgotten   = 24
 	offStaleSerial = 32
 	offStaleID     = 40
-	headFixedSize  = 48
+	offVouched     = 48
+	headFixedSize  = 56
 	entrySize      = 56
 	checkSize      = 8
 
@@ -47,7 +48,8 @@ type head struct {
 	serial     uint64 // the next one
 	forgotten  batchfmt.ProducerID
 	stale      staleMark
-	runs       []entry // the oldest first
+	vouched    batchfmt.Offset // see Table.Vouch
+	runs       []entry         // the oldest first
 }
 
 // staleMark: rows at or below both may not be the last of their producer.
@@ -110,6 +112,7 @@ func (h head) append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, uint64(h.forgotten))
 	dst = le.AppendUint64(dst, h.stale.serial)
 	dst = le.AppendUint64(dst, uint64(h.stale.id))
+	dst = le.AppendUint64(dst, uint64(h.vouched))
 	for _, e := range h.runs {
 		for _, x := range [...]uint64{e.number, e.rows, e.named, e.first, e.last, uint64(e.highest), e.bytes} {
 			dst = le.AppendUint64(dst, x)
@@ -143,6 +146,7 @@ func parseHead(b []byte) (head, error) {
 		serial:     le.Uint64(b[offSerial:]),
 		forgotten:  batchfmt.ProducerID(le.Uint64(b[offForgotten:])),
 		stale:      staleMark{le.Uint64(b[offStaleSerial:]), batchfmt.ProducerID(le.Uint64(b[offStaleID:]))},
+		vouched:    batchfmt.Offset(le.Uint64(b[offVouched:])),
 	}
 	for i := range n {
 		e := b[headFixedSize+i*entrySize:]
@@ -154,8 +158,8 @@ func parseHead(b []byte) (head, error) {
 
 // check holds the numbers against each other.
 func (h head) check() error {
-	if h.serial == 0 || h.serial > mostCount || h.generation > mostCount || h.forgotten > maxID || h.stale.id > maxID || h.stale.serial >= h.serial {
-		return fmt.Errorf("generation %d, serial %d, forgotten %d, stale %+v cannot be", h.generation, h.serial, h.forgotten, h.stale)
+	if h.serial == 0 || h.serial > mostCount || h.generation > mostCount || h.forgotten > maxID || h.stale.id > maxID || h.stale.serial >= h.serial || h.vouched < 0 {
+		return fmt.Errorf("generation %d, serial %d, forgotten %d, stale %+v, vouched %d cannot be", h.generation, h.serial, h.forgotten, h.stale, h.vouched)
 	}
 	last, seen := uint64(1), make(map[uint64]bool)
 	for _, e := range h.runs {

@@ -32,6 +32,18 @@ func (t *Table) Put(rows []Row) error {
 	return nil
 }
 
+// Vouch says that the log of the partition was durable up to an offset when the rows were
+// chosen that are put from now on. The next Put that succeeds makes it durable too: rows tell
+// of batches below it, so a log that ends before it has lost some.
+func (t *Table) Vouch(end batchfmt.Offset) {
+	t.writer.Lock()
+	defer t.writer.Unlock()
+	t.writer.vouched = max(t.writer.vouched, end)
+}
+
+// Vouched is the highest offset of a Vouch that is durable; 0 if there was none.
+func (t *Table) Vouched() batchfmt.Offset { return t.view.Load().head.vouched }
+
 // Maintain does one step of the upkeep that is due, a merge or a drop, and reports whether
 // there was any. It may take seconds: a quarter of the table may be written. Look-ups go on
 // meanwhile. After an error the table is as before.
@@ -102,7 +114,7 @@ func (t *Table) put(rows []Row) error {
 	if err != nil {
 		return err
 	}
-	h.serial = e.last + 1
+	h.serial, h.vouched = e.last+1, max(h.vouched, t.writer.vouched)
 	h.runs = append(h.runs, r.entry)
 	return t.commit(h, append(slices.Clip(v.runs), r))
 }

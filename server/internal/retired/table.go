@@ -76,6 +76,7 @@ type Table struct {
 		changed  bool      // the view knows of losses that the head does not
 		failedAt int       // runs there were when upkeep failed; 0: it did not
 		garbage  []garbage // what no head lists any more
+		vouched  batchfmt.Offset
 	}
 }
 

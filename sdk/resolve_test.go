@@ -70,7 +70,7 @@ func TestResolveOfWhatNeverArrived(t *testing.T) {
 	}
 	defer c.Close(ctx)
 	createTopic(t, c, "t", 1)
-	p := build(t, c.Producer("t").DeliveryTimeout(100*time.Millisecond))
+	p := build(t, c.Producer("t").DeliveryTimeout(time.Second))
 	goesOn(t, p, 0, 0, 0)
 	end := cutting(s)
 	m.cutOff(true)

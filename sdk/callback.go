@@ -74,8 +74,16 @@ func (c *callbacks) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.last = true
-	if !c.mu.running {
+	if !c.mu.running && c.after == nil {
 		close(c.done)
+		return
+	}
+	if !c.mu.running { // whoever comes after this one waits for those before it too
+		c.mu.running = true
+		go func() {
+			<-c.after
+			close(c.done)
+		}()
 		return
 	}
 	signal(c.wake)

@@ -37,7 +37,10 @@ func (p *Producer) raise(ctx context.Context, least batchfmt.Epoch) (batchfmt.Ep
 		return 0, context.Cause(ctx)
 	}
 	defer func() { e.turn <- struct{}{} }()
-	for e.current() < least {
+	for asked := 0; e.current() < least; asked++ {
+		if asked == 2 { // for what was asked before, and for one more than the server knows of
+			return 0, wire.Errorf(wire.CodeProtocol, "the epoch was raised to %d, where %d is known already", e.current(), least-1)
+		}
 		next, err := p.bump(ctx)
 		if err != nil {
 			return 0, err

@@ -72,11 +72,16 @@ func TestResolveOfWhatNeverArrived(t *testing.T) {
 	createTopic(t, c, "t", 1)
 	p := build(t, c.Producer("t").DeliveryTimeout(time.Second))
 	goesOn(t, p, 0, 0, 0)
-	end := cutting(s)
-	m.cutOff(true)
+	s.HookFrames(servertest.FrameHooks{Start: func(in bool, k wire.Kind, _ int) int {
+		if !in || k != wire.KindProduce {
+			return -1
+		}
+		m.cutOff(true) // no sooner: it has been handed over
+		return 0
+	}})
 	_, err = p.Send(ctx, value(1))
 	token := wantUnknown(t, err).Token()
-	end()
+	s.HookFrames(servertest.FrameHooks{})
 	direct := dial(t, s)
 	looked, err := direct.Resolve(ctx, token)
 	if err != nil || looked.Outcome != sdk.ResolveNotStoredYet || looked.Offset != -1 || looked.OffsetOf(0) != -1 {

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -138,6 +139,13 @@ func (s *sender) refused(now time.Time, err *wire.Error) {
 	s.dropHandle()
 	if err.Code == wire.CodeInvalidProducerEpoch && s.p.mayBeOutdated(s.openedAs) {
 		// Another lane of this very producer raises the epoch.
+		if least := s.openedAs + 1; s.p.epoch.asking.Load() {
+			// Or who did has given up waiting, see ContinueAfterLoss: the answer is needed here too.
+			s.ask(func(ctx context.Context) inboxEvent {
+				_, _ = s.p.raise(ctx, least) // refused for good, it is not outdated any more: the next opening tells
+				return inboxEvent{}
+			})
+		}
 		err = wire.Errorf(wire.CodeSuperseded, "%s", err.Detail)
 	}
 	if err.Code.Info().Retry && !ownAffair[err.Code] {

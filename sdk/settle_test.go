@@ -289,17 +289,6 @@ func TestFenceInFrontOfALivingLane(t *testing.T) {
 	wantLog(t, c, "1", "2", "3")
 }
 
-// cutting cuts the connection in front of every batch, until it is ended.
-func cutting(s *servertest.Server) (end func()) {
-	s.HookFrames(servertest.FrameHooks{Start: func(in bool, k wire.Kind, _ int) int {
-		if in && k == wire.KindProduce {
-			return 0
-		}
-		return -1
-	}})
-	return func() { s.HookFrames(servertest.FrameHooks{}) }
-}
-
 // unread lets batches lie with the server, which does not read them until open is called.
 func unread(t *testing.T, s *servertest.Server) (open func()) {
 	return hold(t, s, true, wire.KindProduce)
@@ -402,4 +391,58 @@ func TestDeliveryTimeoutIsSettled(t *testing.T) {
 		goesOn(t, p, 1, 0, 1)
 		wantLog(t, c, "1")
 	})
+}
+
+// ContinueAfterLoss raised the epoch, its answer was lost, and its ctx ended. Another
+// partition, whose lane is healthy, has to go on after the reconnect.
+func TestContinueWithLostBumpDoesNotStopOtherPartitions(t *testing.T) {
+	s := servertest.Start(t)
+	m := startMeddler(t, s)
+	ctx := testContext(t)
+	c, err := sdk.Dial(ctx, m.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		c.Close(ctx)
+	}()
+	createTopic(t, c, "t", 2)
+	byKey := func(r *sdk.Record, _ int) int { return int(r.Key[0] - '0') }
+	p := build(t, c.Producer("t").Partitioner(byKey).DeliveryTimeout(2*time.Second))
+	other := build(t, c.Producer("t").Partition(0))
+	send := func(partition string, text string) error {
+		_, err := p.Send(ctx, sdk.Record{Key: []byte(partition), Value: []byte(text)})
+		return err
+	}
+	if err := send("0", "this one is lost"); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("1", "healthy"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Send(ctx, value(1)); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, s, "this one is lost")
+	if err := send("0", "x"); err == nil {
+		t.Fatal("no loss")
+	}
+	gaveUp, cancel := context.WithCancel(ctx)
+	m.loseReplies(func(k wire.Kind) bool {
+		if k == wire.KindEpochBumped {
+			cancel()
+		}
+		return k == wire.KindEpochBumped
+	})
+	if err := p.ContinueAfterLoss(gaveUp, 0); err == nil {
+		t.Fatal("it went on")
+	}
+	m.loseReplies(nil)
+	for i := range 3 {
+		if err := send("1", "healthy still"); err != nil {
+			t.Errorf("record %d to the other partition: %v", i, err)
+		}
+	}
 }

@@ -93,7 +93,7 @@ func (c *Core) finalOutcome(b *Batch) Outcome {
 	switch {
 	case b.stored != nil:
 		return Outcome{Fate: Stored, Result: *b.stored}
-	case b.never, b.proved() && !errors.Is(c.cause, ErrDeliveryTimeout):
+	case b.never, b.attempts == 0, b.proved() && !errors.Is(c.cause, ErrDeliveryTimeout):
 		return Outcome{Fate: NotStored, Cause: c.causeFor(b)}
 	}
 	return Outcome{Fate: Unknown, Cause: c.cause}

@@ -324,7 +324,7 @@ func (c *Core) tickSettling(now time.Time) {
 		b := c.pop()
 		o := c.finalOutcome(b)
 		c.complete(b, o)
-		if o.Fate == Unknown {
+		if o.Fate != Stored { // also where it is proved: its sequences are free only once that is told
 			c.unsettled = append(c.unsettled, b)
 		}
 	}

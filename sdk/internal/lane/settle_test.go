@@ -329,3 +329,53 @@ func TestDecideSettled(t *testing.T) {
 		})
 	}
 }
+
+// What was sealed anew and never handed over is not stored: its old identity is proved to be
+// stored nowhere, and the new one has never left.
+func TestSealedAnewAndNeverSentIsNotUnknown(t *testing.T) {
+	stories := []struct {
+		name string
+		play func(r *rig)
+		want []string
+	}{
+		{"the opening is refused", func(r *rig) { r.refused(wire.CodeDataLoss) },
+			[]string{"open acked -1 sent -1", "0-0 not stored: DATA_LOSS", "fail: DATA_LOSS"}},
+		{"closed without an answer", func(r *rig) { r.disconnect(); r.close(0) },
+			[]string{"open acked -1 sent -1", "0-0 not stored: closed", "fail: closed"}},
+	}
+	for _, s := range stories {
+		r := newRig()
+		r.ready()
+		r.enqueueAll(1, 1)
+		r.fencedOff(0)
+		r.log = nil
+		r.raised()
+		s.play(r)
+		want := append([]string{"reseal 0-0"}, s.want...)
+		if diff := cmp.Diff(want, r.log); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+	}
+}
+
+// A batch that ends as not stored behind one that ends as unknown, and is stored after all,
+// leaves no hole in the sequences: the next batch goes where the server waits.
+func TestNoHoleBehindWhatWasUnknown(t *testing.T) {
+	r := newRig()
+	r.ready()
+	r.enqueueAll(2, 1)
+	r.core.queue[0].Deadline = r.now.Add(time.Millisecond)
+	r.core.queue[1].Deadline = r.now.Add(time.Millisecond)
+	r.wait(time.Millisecond) // settle 0
+	r.fencedOff(1)           // somebody has settled 1; the answer for 0 is still on its way
+	r.wait(testGrace)        // 0 unknown, 1 not stored
+	r.settled(wire.ResolveStored, 7, 0)
+	if r.asked.Base == 1 && r.core.asked != nil { // what the fix makes of it
+		r.never(0)
+		r.raised()
+	}
+	r.opened(0)
+	if next := r.core.Next(); next != 1 || !r.core.Room(r.now) {
+		t.Errorf("the next batch gets sequence %d, the server waits for 1; %q", next, r.log)
+	}
+}

@@ -242,6 +242,16 @@ func (r *recovery) surveySealed(s *surveyed, f vfs.File, w *window, start segEnd
 // batches may stand there that are the segment's own, and what a recovery has copied to the
 // next segment, or cut, before it was killed.
 func (r *recovery) superseded(s *surveyed, w *window, wr *walker, own int64) error {
+	if own > 0 && wr.end.size > own {
+		// The index may be older than control batches of the segment's own: a roll does without one.
+		same, err := r.begins(wr.limit, w, own, wr.end.size)
+		if err != nil {
+			return err
+		}
+		if !same {
+			own = 0
+		}
+	}
 	if own > 0 {
 		if wr.end.size > own {
 			s.end, s.entries = wr.full, wr.entries[:wr.entered]

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -482,4 +483,68 @@ func TestRecoverHostileTail(t *testing.T) {
 			t.Fatal(c)
 		}
 	})
+}
+
+// A control batch (a fence) that was synced stands behind the end that an older index of the
+// segment tells, and the index that the roll should have written could not be: that is allowed.
+func TestStaleIndexDoesNotCutControlBatches(t *testing.T) {
+	mem := vfs.NewMem()
+	f := vfs.NewFaulty(mem)
+	m := newMaker()
+	l, _ := mustOpen(t, f, small())
+	first := m.batch(t, 1, 1500)
+	must(t, l.Append([]batchfmt.Batch{first}))
+	must(t, l.Close()) // writes an index that ends here
+	l, _ = mustOpen(t, f, small())
+	fence := m.control(t)
+	must(t, l.Append([]batchfmt.Batch{fence}))
+	mustSync(t, l) // "not stored, final" is told now
+	f.Fail(vfs.OpRename, 0, 1, errTest)
+	next := m.batch(t, 1, 1500)
+	must(t, l.Append([]batchfmt.Batch{next})) // rolls, without a new index
+	mustSync(t, l)
+	must(t, l.Err())
+	want := []batchfmt.Batch{first, fence, next}
+	wantBatches(t, scanAll(t, l), want)
+	after, _, err := Open(mem.CrashClone(), testDir, small())
+	must(t, err)
+	defer after.Close()
+	wantBatches(t, scanAll(t, after), want)
+}
+
+// The same, where the older index is the mark that a recovery wrote before its copy failed for
+// want of room: the log went on in the old segment.
+func TestMarkOfFailedCopyDoesNotCutControlBatches(t *testing.T) {
+	mem := vfs.NewMem()
+	m := newMaker()
+	l, _ := mustOpen(t, mem, small())
+	first := m.batch(t, 1, 1400)
+	must(t, l.Append([]batchfmt.Batch{first}))
+	mustSync(t, l)
+	m.durable = m.next
+	fence := m.control(t)
+	must(t, l.Append([]batchfmt.Batch{fence}))
+	mustSync(t, l) // told
+	mem = mem.CrashClone()
+	f := vfs.NewFaulty(mem)
+	f.Observe(func(op vfs.Op, name string) { // no room for the copy, but for the index
+		if op == vfs.OpRename && strings.Contains(name, ".idx") {
+			f.Fail(vfs.OpCreate, 0, 1, syscall.ENOSPC)
+		}
+	})
+	l, _ = mustOpen(t, f, small())
+	f.Heal()
+	wantBatches(t, scanAll(t, l), []batchfmt.Batch{first, fence})
+	if len(l.Segments()) != 1 {
+		t.Fatalf("not written in place: %+v", l.Segments())
+	}
+	f.Observe(nil)
+	f.Fail(vfs.OpRename, 0, 1, errTest) // no index at the roll
+	next := m.batch(t, 1, 1500)
+	must(t, l.Append([]batchfmt.Batch{next}))
+	mustSync(t, l)
+	after, _, err := Open(mem.CrashClone(), testDir, small())
+	must(t, err)
+	defer after.Close()
+	wantBatches(t, scanAll(t, after), []batchfmt.Batch{first, fence, next})
 }

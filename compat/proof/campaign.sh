@@ -14,9 +14,9 @@ case "${2:-}" in
   *) ledger=$PWD/$2 ;;
 esac
 cd "$(dirname "$0")/../.." || exit 1
-packages=(compat/proof server/internal/partition server/internal/seglog)
+packages=(compat/proof compat/network server/internal/partition server/internal/seglog)
 sizes=()
-[ "$limit" -lt 600 ] || sizes=(kills=200 fills=20 crashes=10000 states=20000)
+[ "$limit" -lt 600 ] || sizes=(kills=200 fills=20 rebinds=300 restarts=20 crashes=10000 states=20000)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

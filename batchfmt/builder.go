@@ -42,6 +42,27 @@ func (b *Builder) Add(r *Record) error {
 	return nil
 }
 
+// Remove takes out the record that was added as the nth, from 0; those behind it move up.
+// It adds all others again. It reports false, and changes nothing, when there is no such
+// record, or when the timestamps of the others are too far from that of a new first one.
+func (b *Builder) Remove(n int) bool {
+	if n < 0 || n >= b.count {
+		return false
+	}
+	all := Reader{c: cursor{b: b.section}, count: b.count, base: b.base}
+	left := Builder{section: make([]byte, 0, len(b.section))}
+	for i := 0; all.Next(); i++ {
+		if i != n && left.Add(all.Record()) != nil {
+			return false
+		}
+	}
+	if all.Err() != nil {
+		return false
+	}
+	b.section, b.count, b.base, b.max = left.section, left.count, left.base, left.max
+	return true
+}
+
 // Len is the number of records so far.
 func (b *Builder) Len() int { return b.count }
 

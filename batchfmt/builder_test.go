@@ -40,6 +40,53 @@ func TestBuilderRoundTrip(t *testing.T) {
 	}
 }
 
+// What is left after Remove is as if the record had never been added.
+func TestBuilderRemove(t *testing.T) {
+	records := []Record{
+		{Timestamp: 50, Key: []byte("k"), Value: []byte("a")},
+		{Timestamp: 70, Headers: []Header{{Key: []byte("h")}, {Key: []byte("h"), Value: []byte{}}}},
+		{Timestamp: 20, Value: bytes.Repeat([]byte("v"), 9000), Attributes: 7},
+	}
+	sealed := func(records ...Record) (*Builder, []byte) {
+		b := new(Builder)
+		for i := range records {
+			if err := b.Add(&records[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := b.Seal(nil, Seal{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, out
+	}
+	for n := range records {
+		b, _ := sealed(records...)
+		if !b.Remove(n) {
+			t.Fatalf("record %d cannot be removed", n)
+		}
+		got, err := b.Seal(nil, Seal{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := append(append([]Record(nil), records[:n]...), records[n+1:]...)
+		if _, want := sealed(left...); !bytes.Equal(got, want) {
+			t.Errorf("without record %d it is another batch", n)
+		}
+	}
+	b, _ := sealed(records[0])
+	if b.Remove(1) || b.Remove(-1) || !b.Remove(0) || b.Len() != 0 || b.SectionBytes() != 0 {
+		t.Errorf("%d records, %d bytes are left of one", b.Len(), b.SectionBytes())
+	}
+	b, before := sealed(Record{Timestamp: 0}, Record{Timestamp: math.MinInt64}, Record{Timestamp: math.MaxInt64})
+	if b.Remove(0) {
+		t.Error("timestamps are further apart than a batch can say")
+	}
+	if after, err := b.Seal(nil, Seal{}); err != nil || !bytes.Equal(before, after) {
+		t.Error("a Remove that failed changed something")
+	}
+}
+
 func TestBuilderTimestamps(t *testing.T) {
 	b := mustParse(t, mustSeal(t, Seal{}, Record{Timestamp: 50}, Record{Timestamp: 70}, Record{Timestamp: 20}))
 	if b.BaseTimestamp() != 50 || b.MaxTimestamp() != 70 {

@@ -26,14 +26,9 @@ type bufferWaiter struct {
 // that is larger than the whole buffer is let in when the buffer is empty.
 func (b *buffer) acquire(ctx context.Context, n int64, pressure func()) error {
 	b.mu.Lock()
-	if b.mu.closed {
+	if ok, err := b.take(n); ok || err != nil {
 		b.mu.Unlock()
-		return ErrClosed
-	}
-	if len(b.mu.waiting) == 0 && b.fits(n) {
-		b.mu.used += n
-		b.mu.Unlock()
-		return nil
+		return err
 	}
 	w := &bufferWaiter{bytes: n, granted: make(chan struct{})}
 	b.mu.waiting = append(b.mu.waiting, w)
@@ -49,6 +44,24 @@ func (b *buffer) acquire(ctx context.Context, n int64, pressure func()) error {
 	}
 	<-w.granted // the grant came first
 	return b.grantedTo(w)
+}
+
+// try takes n bytes if they are free and nobody waits for any.
+func (b *buffer) try(n int64) (ok bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take(n)
+}
+
+func (b *buffer) take(n int64) (ok bool, err error) {
+	switch {
+	case b.mu.closed:
+		return false, ErrClosed
+	case len(b.mu.waiting) > 0 || !b.fits(n):
+		return false, nil
+	}
+	b.mu.used += n
+	return true, nil
 }
 
 func (b *buffer) fits(n int64) bool { return b.mu.used == 0 || b.mu.used+n <= b.max }

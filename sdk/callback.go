@@ -34,14 +34,18 @@ func (o *outcome) of(i int) (Ack, error) {
 	switch {
 	case o.unknown != nil:
 		unknown := *o.unknown
-		unknown.Sequence += int64(i)
+		if unknown.Sequence >= 0 {
+			unknown.Sequence += int64(i)
+		}
 		unknown.Record += i
 		return Ack{}, &unknown
 	case o.err != nil:
 		return Ack{}, o.err
 	}
 	ack := o.first
-	ack.Sequence += int64(i)
+	if ack.Sequence >= 0 {
+		ack.Sequence += int64(i)
+	}
 	if ack.Offset >= 0 {
 		ack.Offset += int64(i)
 	}

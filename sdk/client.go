@@ -24,8 +24,8 @@ const (
 // a server allows about a thousand: some must be left for producers and requests.
 const maxReading = 900
 
-// A Client is connected to a server, and connects again by itself until it is closed.
-// All its methods may be called from several goroutines.
+// A Client is connected to a server, over one connection or several, and connects again by
+// itself until it is closed. All its methods may be called from several goroutines.
 type Client struct {
 	transport *transport.Manager
 	logger    *slog.Logger
@@ -52,15 +52,19 @@ type closer interface {
 //
 //	quoin://host[:port][,host[:port]...][?pin=sha256:BASE64URL]
 //
-// The port is 7733 when none is given; several hosts are tried in turn. With a pin the
-// server must have that public key and nothing else of its certificate is looked at;
-// without one its certificate must be valid for the host and be signed by an authority
-// of the system, or of [WithRootCAs].
+// The port is 7733 when none is given. Several hosts are several ways to one server. They,
+// and the addresses that a name has, at most 16 of each, are raced: the next one is tried
+// when the one before has failed, or has not answered within 250 ms; the first that answers
+// wins, and is the first to be tried the next time. With a pin the server must have that
+// public key and nothing else of its certificate is looked at; without one its certificate
+// must be valid for the host and be signed by an authority of the system, or of
+// [WithRootCAs].
 //
 // Dial tries every address once, within ctx, or within 15 s if ctx has no deadline; only
 // a server that says that it takes no connections at the moment is asked again. Once it
 // succeeded, the client reconnects by itself: at once, then with pauses of up to 2 s,
-// until it is closed. The error is a *[DialError] that says how far the attempt came.
+// until it is closed; with [Connections] one of several pauses for up to 30 s while others
+// live. The error is a *[DialError] that says how far the attempt came.
 func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) {
 	targets, pins, err := parseURL(url)
 	if err != nil {
@@ -78,7 +82,7 @@ func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) 
 	c.mu.open = make(map[closer]struct{})
 	c.settler = newSettler(c)
 	c.transport, err = transport.New(ctx, transport.Config{
-		Targets: targets, Trust: o.trust, Name: o.name, Version: sdkVersion,
+		Targets: targets, Trust: o.trust, Connections: o.connections, Name: o.name, Version: sdkVersion,
 		Logger: o.logger, Observer: c.observer(),
 	})
 	if err != nil {
@@ -98,16 +102,20 @@ func hostList(targets []transport.Target) string {
 }
 
 func (c *Client) observer() transport.Observer {
+	emit := func(change transport.Change, e Event) {
+		e.Addr, e.Connection, e.Live = change.Addr, change.Connection, change.Live
+		c.events.emit(e)
+	}
 	return transport.Observer{
-		Connected: func(addr string) { c.events.emit(Event{Kind: EventConnected, Addr: addr}) },
-		Disconnected: func(addr string, err error) {
-			c.events.emit(Event{Kind: EventDisconnected, Addr: addr, Err: err})
+		Connected: func(change transport.Change) { emit(change, Event{Kind: EventConnected}) },
+		Disconnected: func(change transport.Change, err error) {
+			emit(change, Event{Kind: EventDisconnected, Err: err})
 		},
-		Retrying: func(attempt int, wait time.Duration, err error) {
-			c.events.emit(Event{Kind: EventRetry, Attempt: attempt, Wait: wait, Err: err})
+		Retrying: func(change transport.Change, attempt int, wait time.Duration, err error) {
+			emit(change, Event{Kind: EventRetry, Attempt: attempt, Wait: wait, Err: err})
 		},
-		Drained: func(addr, reason string) {
-			c.events.emit(Event{Kind: EventDrained, Addr: addr, Err: errors.New(reason)})
+		Drained: func(change transport.Change, reason string) {
+			emit(change, Event{Kind: EventDrained, Err: errors.New(reason)})
 		},
 	}
 }
@@ -146,7 +154,7 @@ func (c *Client) stopReading(n int) {
 	c.mu.reading -= n
 }
 
-// Close closes the producers and consumers of the client, then the connection, and waits
+// Close closes the producers and consumers of the client, then its connections, and waits
 // for every goroutine of the client. Producers flush until ctx ends; the error names
 // those that could not finish, see [Producer.Close]. A second Close waits for the first,
 // as long as its own ctx lives, and returns the same; but in a callback or in OnEvent,

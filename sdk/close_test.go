@@ -324,10 +324,3 @@ func TestCloseThatIsCutShortListsWhatIsUnknown(t *testing.T) {
 		t.Errorf("a second Close: %v, %v", again, err2)
 	}
 }
-
-func TestBuildWithoutIdempotence(t *testing.T) {
-	_, c, _ := setUp(t, 1)
-	if _, err := c.Producer("t").Build(testContext(t)); !errors.Is(err, sdk.ErrNotIdempotent) {
-		t.Errorf("got %v", err)
-	}
-}

@@ -39,7 +39,7 @@ func (p *Producer) ContinueAfterLoss(ctx context.Context, partition int) error {
 		return fmt.Errorf("%w: %d, topic %q has %d", ErrUnknownPartition, partition, p.topic, len(p.senders))
 	}
 	old := p.senders[partition].Load()
-	if old == nil || !old.lost() {
+	if p.plain() || old == nil || !old.lost() {
 		return fmt.Errorf("%w: partition %d of %q", ErrNotLost, partition, p.topic)
 	}
 	if !await(ctx, old.done) {

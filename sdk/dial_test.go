@@ -128,6 +128,37 @@ func TestDialTriesServersInTurn(t *testing.T) {
 	}
 }
 
+// TestDeadHostFailsNoAttempt: the next host is tried beside it, at the first connection and
+// at every later one, so that no attempt as a whole is told to have failed.
+func TestDeadHostFailsNoAttempt(t *testing.T) {
+	dead, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	s := servertest.Start(t)
+	onEvent, events := watch()
+	ctx := testContext(t)
+	c, err := sdk.Dial(ctx, strings.Replace(s.URL(), "quoin://", "quoin://"+dead.LocalAddr().String()+",", 1), onEvent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := c.ListTopics(ctx); err != nil {
+			t.Error(err)
+		}
+		s.CutConnection()
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	for len(events) > 0 {
+		if e := <-events; e.Kind == sdk.EventRetry {
+			t.Errorf("attempt %d failed: %v", e.Attempt, e.Err)
+		}
+	}
+}
+
 func TestDialWithAnAuthority(t *testing.T) {
 	cert, pool := certificate(t)
 	dir := t.TempDir()

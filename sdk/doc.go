@@ -20,7 +20,8 @@
 //
 // The nouns of the package:
 //
-//   - a [Client] is a connection that comes back by itself: see [Dial] and [Event].
+//   - a [Client] is one connection, or several, that come back by themselves: see [Dial],
+//     [Connections] and [Event].
 //   - a [Producer] sends to one topic. Each record ends in exactly one of three: stored,
 //     with an [Ack]; certainly not stored, with an error such as *[NotStored]; or
 //     *[OutcomeUnknown]. What is sent again is never stored twice.
@@ -30,7 +31,9 @@
 //     come about.
 //
 // One rule for contexts: ctx bounds the wait for room in the buffer; once accepted, a
-// record lives until its outcome or the delivery timeout.
+// record lives until its outcome or the delivery timeout. Only [Producer.Send] and
+// [Producer.SendBatch], which wait for outcomes, take back at the end of their context what
+// was not handed to the network yet.
 //
 // # When an outcome is unknown
 //
@@ -73,8 +76,12 @@
 //	  WithLogger             discards
 //	  OnEvent                none          256 events may wait
 //	  WithClientName         quoin-go      1 to 255 bytes
+//	  Connections            1             1 to 16; more for links with loss; each costs memory and a ping a second
 //	Producer
-//	  Idempotent             off           must be on in this release
+//	  Idempotent             off           on: stored once, whatever is sent again; off: not sent again
+//	  Named                  none          1 to 255 bytes of UTF-8; implies Idempotent; fences the holder before
+//	  RetryMayDuplicate      off           only without Idempotent: on trades unknown outcomes for doubles
+//	  Durability             Synced        Written: an ack sooner, and a loss window of 100 ms
 //	  Compression            none          Snappy, Zstd
 //	  MaxBuffered            64 MiB        1 KiB to 64 GiB
 //	  BatchBytes             64 KiB        1 byte to 16 MiB, at most what the topic takes

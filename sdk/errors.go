@@ -30,15 +30,14 @@ var (
 	// 900 partitions at a time, so that streams are left for producers and requests. Use
 	// another client for the rest.
 	ErrTooManyPartitions = errors.New("sdk: too many partitions are read over one client")
-	// ErrNotIdempotent refuses a producer that was built without Idempotent.
-	ErrNotIdempotent = errors.New("sdk: only idempotent producers can be built: call Idempotent(); plain producers come in a later release")
 
 	ErrUnknownTopic     = errors.New("sdk: unknown topic")
 	ErrTopicExists      = errors.New("sdk: topic exists")
 	ErrInvalidTopic     = errors.New("sdk: topic is not allowed")
 	ErrUnknownPartition = errors.New("sdk: unknown partition")
 	ErrOffsetOutOfRange = errors.New("sdk: offset out of range")
-	// ErrFenced says that another instance holds the producer id now.
+	// ErrFenced says that another instance holds the producer id now, as it built a producer
+	// of the same name. The text says since when and, if the server knows it yet, from where.
 	ErrFenced = errors.New("sdk: fenced: another instance holds the producer id")
 	// ErrSequenceConflict says that the sequences of a batch hold another batch.
 	ErrSequenceConflict = errors.New("sdk: sequence conflict")
@@ -143,13 +142,13 @@ func serverError(op, topic string, err error) error {
 // handed to the network, and no answer settled what became of it. It is neither success
 // nor failure. Sending the record again may store it twice. [Client.Resolve] finds out by
 // the token; by itself the client does so too, as soon as it can, and tells the result by
-// [EventSettled].
+// [EventSettled]. What a plain producer sent has no token, and stays unknown.
 type OutcomeUnknown struct {
 	Topic      string
 	Partition  int
 	ProducerID uint64
 	Epoch      uint32
-	Sequence   int64 // -1 when the record had no sequence yet
+	Sequence   int64 // -1 of a plain producer
 	Record     int   // the place of the record in its batch, from 0; see [Resolution.OffsetOf]
 	Cause      error
 
@@ -157,8 +156,7 @@ type OutcomeUnknown struct {
 }
 
 // Token names the batch of the record; all records of a batch have the same. It is zero
-// when the record was in no batch yet, as Sequence is -1: then it was not handed to the
-// network before the Send that gave it up returned, and only its producer can say more.
+// when Sequence is -1, as with a plain producer: then nobody can find out.
 func (e *OutcomeUnknown) Token() Token {
 	if e.token == nil {
 		return Token{}
@@ -167,6 +165,9 @@ func (e *OutcomeUnknown) Token() Token {
 }
 
 func (e *OutcomeUnknown) Error() string {
+	if e.token == nil {
+		return fmt.Sprintf("sdk: produce %q partition %d: outcome unknown: %v", e.Topic, e.Partition, e.Cause)
+	}
 	return fmt.Sprintf("sdk: produce %q partition %d: outcome unknown (producer %d, epoch %d, sequence %d): %v",
 		e.Topic, e.Partition, e.ProducerID, e.Epoch, e.Sequence, e.Cause)
 }
@@ -191,18 +192,21 @@ func (e *NotStored) Unwrap() error { return e.Cause }
 // errNotConnected is a reason to wait.
 var errNotConnected = errors.New("there is no connection to the server")
 
-// A BufferFullError says that the buffer of a producer had no room while the context
-// lived. The record was not accepted.
+// A BufferFullError says that the buffer of a producer had no room, with [Producer.TrySend]
+// at once and else while the context lived. The record was not accepted.
 type BufferFullError struct {
 	Topic       string
 	MaxBuffered int64
 	InUse       int64 // bytes, when the context had ended
 	Reason      error // what the server said last, or that there is none; nil when it just takes its time
-	Err         error // of the context
+	Err         error // of the context; nil with TrySend
 }
 
 func (e *BufferFullError) Error() string {
-	text := fmt.Sprintf("sdk: produce %q: the buffer is full, %d of %d bytes are in use: %v", e.Topic, e.InUse, e.MaxBuffered, e.Err)
+	text := fmt.Sprintf("sdk: produce %q: the buffer is full, %d of %d bytes are in use", e.Topic, e.InUse, e.MaxBuffered)
+	if e.Err != nil {
+		text += fmt.Sprintf(": %v", e.Err)
+	}
 	if e.Reason != nil {
 		text += fmt.Sprintf(" (%v)", e.Reason)
 	}
@@ -211,10 +215,13 @@ func (e *BufferFullError) Error() string {
 
 // Unwrap gives the reason of the context, and why nothing left the buffer.
 func (e *BufferFullError) Unwrap() []error {
-	if e.Reason == nil {
-		return []error{e.Err}
+	var reasons []error
+	for _, err := range []error{e.Err, e.Reason} {
+		if err != nil {
+			reasons = append(reasons, err)
+		}
 	}
-	return []error{e.Err, e.Reason}
+	return reasons
 }
 
 // A RecordTooLargeError refuses a record before it is given a sequence: alone, and not

@@ -17,6 +17,7 @@ const (
 	EventThrottled                         // the server asked a producer to wait: Topic, Partition, Err
 	EventDrained                           // the server is about to go; work moves elsewhere
 	EventDropped                           // events were lost, since OnEvent was too slow: Attempt of them
+	EventFenced                            // another instance took a producer over: Topic, Partition, ProducerID, Err; once a producer
 	EventSettled                           // what was told to be unknown is not any more: Topic, Partition, Token, Resolution
 )
 
@@ -34,6 +35,8 @@ func (k EventKind) String() string {
 		return "drained"
 	case EventDropped:
 		return "dropped"
+	case EventFenced:
+		return "fenced"
 	case EventSettled:
 		return "settled"
 	}
@@ -43,14 +46,22 @@ func (k EventKind) String() string {
 // An Event is something that happened to a client's connection. Fields that have no
 // meaning for its kind are zero.
 type Event struct {
-	Kind      EventKind
-	Time      time.Time
-	Addr      string        // of the server
-	Attempt   int           // of EventRetry, from 1; of EventDropped, how many were lost
-	Wait      time.Duration // until the next attempt
-	Topic     string
-	Partition int
-	Err       error
+	Kind EventKind
+	Time time.Time
+	Addr string // of the server
+	// Connection and Live of EventConnected, EventDisconnected, EventRetry and EventDrained,
+	// each of which is about one connection of those that the client keeps, see
+	// [Connections]: which one, from 1, and how many take new work after what happened. The
+	// client is cut off when Live is 0.
+	Connection int
+	Live       int
+
+	Attempt    int           // of EventRetry, from 1; of EventDropped, how many were lost
+	Wait       time.Duration // until the next attempt
+	Topic      string
+	Partition  int
+	ProducerID uint64 // of EventFenced
+	Err        error
 	// Token and Resolution of EventSettled: the batch that an [OutcomeUnknown] was about,
 	// and what became of it; [ResolveUnknowable] when nobody will ever know. It comes once
 	// for each such batch, unless the client is closed before, or more than 4,096 batches of

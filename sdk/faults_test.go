@@ -311,7 +311,7 @@ func TestWhatAPartitionWaitsForIsSaid(t *testing.T) {
 // a server that does not read nor one that does not answer delays either. What it has not
 // answered is found by asking.
 func TestOutcomesComeInOrderAndInTime(t *testing.T) {
-	const delivery = 300 * time.Millisecond
+	const delivery = time.Second // and a quarter of it to ask
 	hooks := map[string]func(s *servertest.Server, gate <-chan struct{}){
 		"does not read": func(s *servertest.Server, gate <-chan struct{}) {
 			s.HookFrames(servertest.FrameHooks{Start: func(_ bool, k wire.Kind, _ int) int {
@@ -360,7 +360,7 @@ func TestOutcomesComeInOrderAndInTime(t *testing.T) {
 					t.Errorf("outcome %d is that of record %d", i, got)
 				}
 			}
-			if d := time.Since(start); d > delivery+time.Second {
+			if d := time.Since(start); d > delivery+5*time.Second {
 				t.Errorf("the last outcome came after %v", d)
 			}
 			if read := name == "does not answer"; read != (stored > 0) {

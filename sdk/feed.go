@@ -47,7 +47,7 @@ const (
 func (f *feed) run() {
 	c := f.consumer
 	for attempt := 0; ; {
-		conn, err := c.client.transport.Wait(c.ctx)
+		conn, err := c.client.transport.WaitHome(c.ctx, uint64(f.partition)+uint64(c.topicID[0]))
 		if err != nil {
 			f.stop(err)
 			return

@@ -96,15 +96,12 @@ func TestDialOptionsAreCheckedTogether(t *testing.T) {
 
 func TestBuilderReportsAllFaults(t *testing.T) {
 	c := new(Client)
-	_, err := c.Producer("t").Compression(77).MaxBuffered(1).BatchBytes(0).Linger(-1).DeliveryTimeout(1).
+	_, err := c.Producer("t").Idempotent().RetryMayDuplicate().Durability(9).Compression(77).MaxBuffered(1).BatchBytes(0).Linger(-1).DeliveryTimeout(1).
 		Partition(-5).Partitioner(func(*Record, int) int { return 0 }).Build(context.Background())
-	for _, want := range []string{"Idempotent", "Compression", "MaxBuffered", "BatchBytes", "Linger", "DeliveryTimeout", "Partition is negative"} {
+	for _, want := range []string{"RetryMayDuplicate", "Durability", "Compression", "MaxBuffered", "BatchBytes", "Linger", "DeliveryTimeout", "Partition is negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("producer: error does not name %s: %v", want, err)
 		}
-	}
-	if !errors.Is(err, ErrNotIdempotent) {
-		t.Errorf("not ErrNotIdempotent: %v", err)
 	}
 	_, err = c.Consumer("t").From(At(-1)).Partitions(1, 1, -2).Prefetch(1).Build(context.Background())
 	for _, want := range []string{"At(-1)", "twice", "Prefetch"} {

@@ -26,7 +26,7 @@ type Producer struct {
 	topic    string
 	topicID  [16]byte
 	config   producerConfig
-	identity wire.ProducerInited // its epoch is the first one
+	identity wire.ProducerInited // its epoch is the first one; zero of a plain producer
 	epoch    *epoch
 	key      unique.Handle[string] // of the identity, for tokens
 	limit    int                   // bytes of a batch
@@ -43,6 +43,7 @@ type Producer struct {
 		abandoned []Abandoned
 		past      []*sender // of lanes that went on after a loss; their callbacks may not have returned
 	}
+	fenced    sync.Once    // another instance holds the name: that is told once
 	failures  atomic.Int64 // records that did not end as stored
 	closing   atomic.Bool
 	gone      atomic.Bool   // the server is told that the producer is gone
@@ -51,10 +52,12 @@ type Producer struct {
 	err       error         // likewise
 }
 
-// An Abandoned is a batch of records whose outcome is unknown.
+// An Abandoned is a batch of records whose outcome is unknown. What plain producers leave
+// has no identity: their First and Last are -1, and there is no token.
 type Abandoned struct {
 	Topic       string
 	Partition   int
+	Records     int
 	ProducerID  uint64
 	Epoch       uint32
 	First, Last int64 // sequences
@@ -74,24 +77,45 @@ type waiter struct {
 	done   chan struct{} // capacity 1
 	ack    Ack
 	err    error
+	sender *sender                // of the partition that the record went to
+	cost   int64                  // what it takes of the buffer
 	frozen atomic.Pointer[frozen] // the batch that the record is in, once it is frozen
 	record int                    // its place in there; set before frozen
 }
 
-func (w *waiter) take() (Ack, error) {
+// await returns the outcome, or what is to be said without one when ctx ends.
+func (w *waiter) await(ctx context.Context) (Ack, error) {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if err := w.sender.giveUp(w, context.Cause(ctx)); err != nil {
+			return Ack{}, err
+		}
+		<-w.done // both at once: the outcome counts
+	}
 	ack, err := w.ack, w.err
-	w.ack, w.err = Ack{}, nil
+	w.reuse()
+	return ack, err
+}
+
+func (w *waiter) reuse() {
+	w.ack, w.err, w.sender = Ack{}, nil, nil
 	w.frozen.Store(nil)
 	waiters.Put(w)
-	return ack, err
 }
 
 var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
 
-// ID is the producer id.
+// plain reports whether the producer has no identity.
+func (p *Producer) plain() bool { return p.identity.ProducerID == batchfmt.NoProducer }
+
+// Name is the name of the producer, see [ProducerBuilder.Named]; empty without one.
+func (p *Producer) Name() string { return p.config.name }
+
+// ID is the producer id; 0 of a plain producer.
 func (p *Producer) ID() uint64 { return uint64(p.identity.ProducerID) }
 
-// Epoch is the producer epoch. It rises when a batch was settled as not stored, and with
+// Epoch is the producer epoch; 0 of a plain producer. It rises when a batch was settled as not stored, and with
 // [Producer.ContinueAfterLoss].
 func (p *Producer) Epoch() uint32 { return uint32(p.epoch.current()) }
 
@@ -100,54 +124,18 @@ func (p *Producer) Epoch() uint32 { return uint32(p.epoch.current()) }
 //
 // ctx bounds the wait for room in the buffer: when it ends before there is any, the error
 // is a *[BufferFullError]; when it is over from the start, nothing is accepted. Once the
-// record is accepted it lives until its outcome or the delivery timeout: when ctx ends
-// while Send waits, Send returns an *[OutcomeUnknown] that wraps the reason of ctx. If the
-// record was handed to the network by then, its batch is not sent again: the answer that
-// is on its way decides, and if that is lost, the batch is settled. The result comes as an
-// [EventSettled].
+// record is accepted, it has its outcome within the delivery timeout. When ctx ends while
+// Send waits, Send returns at once with the reason of ctx in one of two: a *[NotStored] when
+// the record was not handed to the network yet, which it then never is; else an
+// *[OutcomeUnknown]. Of that its batch is not sent again: the answer that is on its way
+// decides, and if that is lost, the batch is settled. The result comes as an [EventSettled].
 func (p *Producer) Send(ctx context.Context, r Record) (Ack, error) {
 	w := waiters.Get().(*waiter)
-	partition, err := p.accept(ctx, &r, delivery{wait: w})
-	if err != nil {
-		waiters.Put(w)
+	if err := p.accept(ctx, &r, delivery{wait: w}); err != nil {
+		w.reuse()
 		return Ack{}, err
 	}
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if unknown := p.giveUp(partition, w); unknown != nil {
-			unknown.Cause = context.Cause(ctx)
-			return Ack{}, unknown
-		}
-		<-w.done // both at once: the outcome counts
-	}
-	return w.take()
-}
-
-// giveUp says what a Send returns that does not wait any more; nil when the outcome is
-// there.
-func (p *Producer) giveUp(partition int, w *waiter) *OutcomeUnknown {
-	f := w.frozen.Load()
-	if f == nil {
-		select {
-		case <-w.done:
-			w.done <- struct{}{}
-			return nil
-		default:
-		}
-		return &OutcomeUnknown{Topic: p.topic, Partition: partition, ProducerID: p.ID(), Epoch: p.Epoch(), Sequence: -1}
-	}
-	token := f.sender.tell(f)
-	if token == nil {
-		return nil
-	}
-	return unknownOf(token, w.record)
-}
-
-// unknownOf is the error for a record of the batch that the token names.
-func unknownOf(t *Token, record int) *OutcomeUnknown {
-	return &OutcomeUnknown{Topic: t.topic, Partition: t.Partition(), ProducerID: t.producerID, Epoch: t.epoch,
-		Sequence: t.first + int64(record), Record: record, token: t}
+	return w.await(ctx)
 }
 
 // SendAsync accepts a record and returns; fn is called once with its outcome, and may be
@@ -159,21 +147,58 @@ func unknownOf(t *Token, record int) *OutcomeUnknown {
 // their own for each partition. They may call anything, but a slow one holds up those
 // behind it, and outcomes that wait for their callback are not bounded by MaxBuffered.
 func (p *Producer) SendAsync(ctx context.Context, r Record, fn func(Ack, error)) error {
-	_, err := p.accept(ctx, &r, delivery{fn: fn})
-	return err
+	return p.accept(ctx, &r, delivery{fn: fn})
 }
 
-// accept puts a record into the batch of its partition.
-func (p *Producer) accept(ctx context.Context, r *Record, d delivery) (int, error) {
+// TrySend is SendAsync that does not wait: without room in the buffer it returns a
+// *[BufferFullError] at once, and the record was not accepted.
+func (p *Producer) TrySend(r Record, fn func(Ack, error)) error {
+	now := time.Now()
+	record, cost, err := p.prepare(&r, now)
+	if err != nil {
+		return err
+	}
+	partition, sticky, err := p.choosePartition(&r)
+	if err != nil {
+		return err
+	}
+	switch ok, err := p.buffer.try(cost); {
+	case err != nil:
+		return err
+	case !ok:
+		p.pressure()
+		return p.fullError(nil)
+	}
+	return p.place(partition, &record, cost, delivery{fn: fn}, now, sticky)
+}
+
+// accept puts a record into the batch of its partition, once there is room in the buffer.
+func (p *Producer) accept(ctx context.Context, r *Record, d delivery) error {
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	now := time.Now()
-	record := batchfmt.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
+	record, cost, err := p.prepare(r, now)
+	if err != nil {
+		return err
+	}
+	partition, sticky, err := p.choosePartition(r)
+	if err != nil {
+		return err
+	}
+	if err := p.buffer.acquire(ctx, cost, p.pressure); err != nil {
+		return p.bufferError(ctx, err)
+	}
+	return p.place(partition, &record, cost, d, now, sticky)
+}
+
+// prepare makes what is encoded of a record, and says what it takes of the buffer.
+func (p *Producer) prepare(r *Record, now time.Time) (record batchfmt.Record, cost int64, err error) {
+	record = batchfmt.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
 	if r.Timestamp.IsZero() {
 		record.Timestamp = now.UnixMilli()
 	}
-	cost := int64(len(r.Key) + len(r.Value) + recordOverhead)
+	cost = int64(len(r.Key) + len(r.Value) + recordOverhead)
 	if len(r.Headers) > 0 {
 		record.Headers = make([]batchfmt.Header, len(r.Headers))
 		for i, h := range r.Headers {
@@ -184,30 +209,28 @@ func (p *Producer) accept(ctx context.Context, r *Record, d delivery) (int, erro
 	if cost > int64(p.limit) {
 		// Far too large: say so now, and not after waiting for an empty buffer.
 		if size := batchfmt.RecordBytes(&record) + batchfmt.HeaderSize2; size > p.limit {
-			return 0, &RecordTooLargeError{Bytes: size, Limit: p.limit}
+			return record, cost, &RecordTooLargeError{Bytes: size, Limit: p.limit}
 		}
 	}
-	partition, sticky, err := p.choosePartition(r)
-	if err != nil {
-		return 0, err
-	}
-	if err := p.buffer.acquire(ctx, cost, p.pressure); err != nil {
-		return partition, p.bufferError(ctx, err)
-	}
+	return record, cost, nil
+}
+
+// place gives a record, for which there is room, to the sender of its partition.
+func (p *Producer) place(partition int, record *batchfmt.Record, cost int64, d delivery, now time.Time, sticky bool) error {
 	for {
 		s, err := p.sender(partition)
 		if err == nil {
-			err = s.add(&record, cost, d, now, sticky)
+			err = s.add(record, cost, d, now, sticky)
 		}
 		switch {
 		case err == nil:
-			return partition, nil
+			return nil
 		case errors.Is(err, errMoveOn):
 			partition = p.moveOn(partition)
 			continue
 		}
 		p.buffer.release(cost)
-		return partition, err
+		return err
 	}
 }
 
@@ -216,6 +239,11 @@ func (p *Producer) bufferError(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, ErrClosed) {
 		return err
 	}
+	return p.fullError(err)
+}
+
+// fullError says that there is no room, and what the partitions wait for.
+func (p *Producer) fullError(err error) *BufferFullError {
 	full := &BufferFullError{Topic: p.topic, MaxBuffered: p.buffer.max, InUse: p.buffer.inUse(), Err: err}
 	for i := range p.senders {
 		if s := p.senders[i].Load(); s != nil && full.Reason == nil {

@@ -27,10 +27,15 @@ const (
 	defaultDeliveryTimeout = 2 * time.Minute
 	minDeliveryTimeout     = 10 * time.Millisecond
 	maxDeliveryTimeout     = 7 * 24 * time.Hour
+	maxNameBytes           = 255
 )
 
 type producerConfig struct {
 	idempotent      bool
+	named           bool
+	name            string
+	mayDuplicate    bool
+	durability      Durability
 	compression     Compression
 	maxBuffered     int64
 	batchBytes      int
@@ -55,10 +60,41 @@ func (c *Client) Producer(topic string) *ProducerBuilder {
 	}}
 }
 
-// Idempotent numbers every record, so that whatever is sent again is stored once. It
-// must be set: plain producers come in a later release.
+// Idempotent numbers every record, so that whatever is sent again is stored once. Without
+// it the producer is plain: a batch that was handed to the network and has no answer is not
+// sent again, as it may be stored already, and ends as [OutcomeUnknown], without a token. A
+// plain producer writes batches that readers from before there were idempotent ones can
+// read. Prefer Idempotent: it costs 28 bytes a batch, and one request when it is built.
 func (b *ProducerBuilder) Idempotent() *ProducerBuilder {
 	b.config.idempotent = true
+	return b
+}
+
+// Named makes the identity of the producer outlive the process: whoever builds a producer
+// of this name, anywhere, holds it from then on, with the same id and a higher epoch, and
+// goes on where the one before stopped. That one can write no more: its records end with
+// [ErrFenced], and it is told by an [EventFenced]. It does not take the name back.
+//
+// A name has 1 to 255 bytes of UTF-8 without control characters, and is one over all topics
+// of the server. Two programs that run at once must not have the same name. Named implies
+// Idempotent.
+func (b *ProducerBuilder) Named(name string) *ProducerBuilder {
+	b.config.idempotent, b.config.named, b.config.name = true, true, name
+	return b
+}
+
+// RetryMayDuplicate lets a plain producer send again what has no answer, for as long as
+// the delivery timeout allows. What is stored twice then is not noticed by anybody. It cannot
+// be combined with Idempotent, which needs no such permission.
+func (b *ProducerBuilder) RetryMayDuplicate() *ProducerBuilder {
+	b.config.mayDuplicate = true
+	return b
+}
+
+// Durability says how safe a record must be before its outcome is told. Default: [Synced].
+// [Written] takes a fraction of the time and has a loss window, see there.
+func (b *ProducerBuilder) Durability(d Durability) *ProducerBuilder {
+	b.config.durability = d
 	return b
 }
 
@@ -124,8 +160,14 @@ func (b *ProducerBuilder) Partition(n int) *ProducerBuilder {
 func (c *producerConfig) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if !c.idempotent {
-		faults = append(faults, ErrNotIdempotent)
+	if c.named && (c.name == "" || len(c.name) > maxNameBytes) {
+		fault("sdk: Named(%.20q...) has %d bytes, not 1 to %d", c.name, len(c.name), maxNameBytes)
+	}
+	if c.idempotent && c.mayDuplicate {
+		fault("sdk: RetryMayDuplicate is for plain producers: what an Idempotent one sends again is stored once")
+	}
+	if c.durability > Written {
+		fault("sdk: Durability(%d) is not known", c.durability)
 	}
 	if c.compression > Zstd {
 		fault("sdk: Compression(%d) is not known", c.compression)
@@ -154,8 +196,8 @@ func (c *producerConfig) check() error {
 	return errors.Join(faults...)
 }
 
-// Build checks the settings, all at once, looks up the topic and gets the producer its
-// id. It goes on through lost connections until ctx ends.
+// Build checks the settings, all at once, looks up the topic and gets an idempotent
+// producer its id. It goes on through lost connections until ctx ends.
 func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	if err := b.config.check(); err != nil {
 		return nil, err
@@ -176,13 +218,18 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 		return nil, serverError("build producer", b.topic, err)
 	}
 	hello := conn.Limits()
-	if !slices.Contains(hello.BatchVersions, batchfmt.Version2) {
-		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
-			Sequence: -1, Expected: -1, Detail: "the server does not accept batches of idempotent producers"}
+	version, identity := batchfmt.Version1, &wire.ProducerInited{}
+	if b.config.idempotent {
+		version = batchfmt.Version2
 	}
-	identity, err := b.init(ctx)
-	if err != nil {
-		return nil, err
+	if !slices.Contains(hello.BatchVersions, version) {
+		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
+			Sequence: -1, Expected: -1, Detail: fmt.Sprintf("the server does not accept batches of version %d", version)}
+	}
+	if b.config.idempotent {
+		if identity, err = b.init(ctx); err != nil {
+			return nil, err
+		}
 	}
 	p := newProducer(b, info, identity, int(hello.MaxBatchBytes))
 	if err := b.client.register(p); err != nil {
@@ -194,7 +241,7 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 // init gets the producer id. The instance id is the same in every attempt, so that a
 // lost answer does not cost an id.
 func (b *ProducerBuilder) init(ctx context.Context) (*wire.ProducerInited, error) {
-	request := &wire.InitProducer{}
+	request := &wire.InitProducer{Name: b.config.name}
 	rand.Read(request.Instance[:])
 	reply, err := b.client.do(ctx, "init producer", b.topic, request, true)
 	if err != nil {

@@ -147,7 +147,7 @@ func leaveTime(ctx context.Context) (context.Context, context.CancelFunc) {
 // learns where. There is nothing to say when a batch is unknown, as it may yet be settled
 // by who holds the producer.
 func (p *Producer) sayGoodbye(ctx context.Context) {
-	if len(p.unknown()) > 0 {
+	if p.plain() || len(p.unknown()) > 0 {
 		return
 	}
 	p.gone.Store(true)

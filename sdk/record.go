@@ -44,7 +44,8 @@ type Ack struct {
 	// Offset is the place in the partition. It is -1 for a duplicate whose original was
 	// removed by retention, so that nobody knows it any more.
 	Offset int64
-	// Sequence is the number of the record among those of its producer in its partition.
+	// Sequence is the number of the record among those of its producer in its partition; -1
+	// of a plain producer, which has none.
 	Sequence int64
 	// Duplicate says that an earlier attempt had stored the record already; Offset is
 	// that of the earlier attempt.
@@ -53,6 +54,9 @@ type Ack struct {
 	// could not when retention removed the original, and not when the place where it was
 	// stored has become unreadable: then Offset is where the damage is.
 	Verified bool
+	// Provisional says that the record is in the server's hands and not yet known to be on its
+	// disk: see [Written], with which alone it is set.
+	Provisional bool
 	// AppendTime is when the server appended the batch; milliseconds. It is the zero time
 	// when the server does not know it, as with most duplicates.
 	AppendTime time.Time
@@ -61,6 +65,39 @@ type Ack struct {
 
 // Timings say where the batch of a record spent its time in the server.
 type Timings = wire.Timings
+
+// Durability is how safe a record is when its producer is told that it is stored.
+type Durability uint8
+
+const (
+	// Synced, the default: the record is on the server's disk. It survives a power cut.
+	Synced Durability = iota
+	// Written: the server has handed the record to its operating system, which has not
+	// necessarily written it to disk; the ack says so by Provisional. The server syncs within
+	// 100 ms, or as long as its disk takes. What was acknowledged in that time survives a kill
+	// of the server, but not a power cut or a crash of the machine: then the partition refuses
+	// an idempotent producer with DATA_LOSS, which says from which sequence on records are
+	// lost, see [Producer.ContinueAfterLoss]. A plain producer is not told. A failing sync
+	// loses them in the same way. Readers see no record before it is synced.
+	Written
+)
+
+func (d Durability) String() string {
+	switch d {
+	case Synced:
+		return "synced"
+	case Written:
+		return "written"
+	}
+	return "unknown"
+}
+
+func (d Durability) onWire() wire.Durability {
+	if d == Written {
+		return wire.Written
+	}
+	return wire.Synced
+}
 
 // Compression is how a producer compresses its batches.
 type Compression uint8

@@ -48,6 +48,7 @@ type sender struct {
 	mu struct {
 		sync.Mutex
 		batcher  *batcher.Batcher[delivery]
+		moved    sync.Cond // records left the batcher and were frozen, or have their outcome; its lock is mu
 		room     bool      // the goroutine could send now
 		idle     bool      // nothing is frozen
 		stuck    bool      // records without a key went here since this partition's turn began
@@ -64,7 +65,8 @@ type sender struct {
 	inbox inbox
 
 	// The goroutine's own.
-	core      *lane.Core
+	core      laneCore
+	own       *lane.Core // core, unless the producer is plain; nil then
 	conn      *transport.Conn
 	fresh     bool           // it goes on after a loss, and has not been open yet
 	opening   uint64         // number of the current opening
@@ -73,6 +75,31 @@ type sender struct {
 	unknown   []*Token       // told to be unknown and not settled
 	taken     []inboxEvent
 	actions   []lane.Action
+}
+
+// laneCore is what decides about a lane: a [lane.Core], or a [lane.Plain] without an identity.
+type laneCore interface {
+	Connected(now time.Time)
+	Disconnected(now time.Time)
+	Hold()
+	Held() bool
+	SetWindow(batches int)
+	Opened(now time.Time, m *wire.LaneOpened)
+	Refused(now time.Time, err *wire.Error)
+	Next() batchfmt.Seq
+	Room(now time.Time) bool
+	Enqueue(now time.Time, b *lane.Batch)
+	Written(now time.Time, b *lane.Batch)
+	Result(now time.Time, r *wire.ProduceResult)
+	Tell(now time.Time, b *lane.Batch)
+	Close(now time.Time, cause error, until time.Time)
+	Tick(now time.Time)
+	NextTick() time.Time
+	Actions() []lane.Action
+	Idle() bool
+	Deadline() time.Time
+	Unanswered() bool
+	Stopped() error
 }
 
 type flushWait struct {
@@ -106,16 +133,27 @@ const (
 // which has ended.
 func newSender(p *Producer, partition int, before *sender) *sender {
 	s := &sender{p: p, partition: partition, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		opened: make(chan struct{}), core: lane.New(), lastEpoch: p.epoch.current()}
+		opened: make(chan struct{}), lastEpoch: p.epoch.current()}
 	var after <-chan struct{}
-	if before != nil {
-		s.core, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
+	switch {
+	case p.plain():
+		s.core = lane.NewPlain(p.config.mayDuplicate)
+	case before != nil:
+		s.own, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
+	case p.config.named: // the holder before may have written
+		s.own, s.fresh = lane.NewFresh(), true
+	default:
+		s.own = lane.New()
+	}
+	if s.own != nil {
+		s.own.SetGrace(min(max(p.config.deliveryTimeout/graceShare, minGrace), maxGrace))
+		s.core = s.own
 	}
 	s.callbacks = newCallbacks(after)
 	s.life, s.end = context.WithCancel(context.Background())
-	s.core.SetGrace(min(max(p.config.deliveryTimeout/graceShare, minGrace), maxGrace))
 	s.confirmed.Store(-1)
 	s.mu.idle = true
+	s.mu.moved.L = &s.mu
 	s.mu.batcher = batcher.New[delivery](batcher.Config{
 		BatchBytes: p.config.batchBytes, Limit: p.limit, Linger: p.config.linger, Pool: &p.batches,
 	})
@@ -127,6 +165,37 @@ func newSender(p *Producer, partition int, before *sender) *sender {
 func (s *sender) add(r *batchfmt.Record, cost int64, d delivery, now time.Time, sticky bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	opened := s.mu.batcher.Opened()
+	err := s.gather(r, cost, d, now, sticky)
+	s.wakeIfDue(opened, now)
+	return err
+}
+
+// addAll adds records in one go, so that they gather before the first of them is sent. It
+// returns how many it took until one could not be added.
+func (s *sender) addAll(all []given, now time.Time, sticky bool) (took int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opened := s.mu.batcher.Opened()
+	for i := range all {
+		if err = s.gather(&all[i].record, all[i].cost, delivery{wait: all[i].wait}, now, sticky); err != nil {
+			break
+		}
+		took++
+	}
+	s.wakeIfDue(opened, now)
+	return took, err
+}
+
+// wakeIfDue wakes the goroutine if it can do more than before. mu is held.
+func (s *sender) wakeIfDue(opened uint64, now time.Time) {
+	if b := s.mu.batcher; b.Opened() != opened || s.mu.room && b.Due(now, s.mu.idle) {
+		signal(s.wake)
+	}
+}
+
+// gather puts a record into the batch that gathers. mu is held.
+func (s *sender) gather(r *batchfmt.Record, cost int64, d delivery, now time.Time, sticky bool) error {
 	b := s.mu.batcher
 	switch {
 	case s.mu.refusing != nil && sticky && s.failed.Load() && s.p.anyLaneWorks():
@@ -137,15 +206,14 @@ func (s *sender) add(r *batchfmt.Record, cost int64, d delivery, now time.Time, 
 		s.mu.stuck = false
 		return errMoveOn
 	}
-	opened := b.Opened()
 	if err := b.Add(r, int(cost), d, now); err != nil {
 		return tooLarge(err)
 	}
 	s.mu.accepted++
-	s.mu.stuck = s.mu.stuck || sticky
-	if b.Opened() != opened || s.mu.room && b.Due(now, s.mu.idle) {
-		signal(s.wake)
+	if w := d.wait; w != nil {
+		w.sender, w.cost = s, cost
 	}
+	s.mu.stuck = s.mu.stuck || sticky
 	return nil
 }
 
@@ -249,11 +317,49 @@ func (s *sender) wait(inCallback bool, expired <-chan struct{}) bool {
 	return true
 }
 
-// tell notes that a Send gives up a record of f, and returns the token that it tells; nil
-// when the outcome is there.
-func (s *sender) tell(f *frozen) *Token {
+// giveUp ends a Send that does not wait any more: its record is taken back, if it was not
+// frozen yet. It returns what the Send returns; nil when the outcome is there.
+func (s *sender) giveUp(w *waiter, cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for {
+		if f := w.frozen.Load(); f != nil {
+			if unknown := s.tell(f, w.record); unknown != nil {
+				unknown.Cause = cause
+				return unknown
+			}
+			return nil
+		}
+		select {
+		case <-w.done:
+			w.done <- struct{}{}
+			return nil
+		default:
+		}
+		mine := func(d delivery) bool { return d.wait == w }
+		switch {
+		case s.mu.batcher.Remove(int(w.cost), mine):
+			s.takenBack(w)
+			return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
+		case s.mu.batcher.Holds(mine): // timestamps that are ages apart keep it in its batch
+			return &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(), Sequence: -1, Cause: cause}
+		}
+		s.mu.moved.Wait() // the goroutine has it in hand, and frees it in a moment
+	}
+}
+
+// takenBack counts a record that left the batcher without an outcome. mu is held.
+func (s *sender) takenBack(w *waiter) {
+	s.p.buffer.release(w.cost)
+	s.mu.decided++
+	s.mu.called++
+	s.wakeFlushes()
+	w.reuse()
+}
+
+// tell notes that a Send gives up a record of f, and returns what it tells; nil when the
+// outcome is there. mu is held.
+func (s *sender) tell(f *frozen, record int) *OutcomeUnknown {
 	if f.ended {
 		return nil
 	}
@@ -262,14 +368,23 @@ func (s *sender) tell(f *frozen) *Token {
 		s.mu.told = append(s.mu.told, f)
 		signal(s.wake)
 	}
+	return s.unknownOf(f, record)
+}
+
+// unknownOf is the error for a record of f.
+func (s *sender) unknownOf(f *frozen, record int) *OutcomeUnknown {
+	if s.p.plain() {
+		return &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, Sequence: -1, Record: record}
+	}
 	token := f.token
-	return &token
+	return &OutcomeUnknown{Topic: token.topic, Partition: token.Partition(), ProducerID: token.producerID, Epoch: token.epoch,
+		Sequence: token.first + int64(record), Record: record, token: &token}
 }
 
 // called notes that the callbacks of a batch returned, and takes its memory back.
 func (s *sender) called(o *outcome) {
 	n := len(o.records.Tags)
-	if o.err == nil {
+	if o.err == nil && o.first.Sequence >= 0 {
 		s.confirmed.Store(o.first.Sequence + int64(n) - 1)
 	}
 	o.records.Reset()

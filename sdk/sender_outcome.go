@@ -16,7 +16,7 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	f.ended = true
 	told := f.told
 	s.mu.Unlock()
-	if told && o.Fate != lane.Unknown {
+	if told && o.Fate != lane.Unknown && !s.p.plain() {
 		s.p.settled(&f.token, s.resolutionOf(f, &o))
 	}
 	out := &outcome{records: f.records}
@@ -24,9 +24,12 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	case lane.Stored:
 		out.first = Ack{Topic: s.p.topic, Partition: s.partition, Offset: int64(o.Result.BaseOffset),
 			Sequence: int64(f.Base), Duplicate: o.Result.Duplicate, Verified: o.Result.Verified,
-			Timings: o.Result.Timings}
+			Provisional: o.Result.Provisional, Timings: o.Result.Timings}
 		if o.Result.AppendTime != 0 {
 			out.first.AppendTime = time.UnixMilli(o.Result.AppendTime)
+		}
+		if s.p.plain() {
+			out.first.Sequence = -1
 		}
 	case lane.NotStored:
 		out.err = s.notStored(o.Cause)
@@ -42,12 +45,15 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 
 // nowUnknown lists a batch as unknown.
 func (s *sender) nowUnknown(f *frozen, cause error) *OutcomeUnknown {
-	token := f.token
-	s.unknown = append(s.unknown, &token)
-	unknown := unknownOf(&token, 0)
+	unknown := s.unknownOf(f, 0)
 	unknown.Cause = cause
-	s.p.abandon(Abandoned{Topic: token.topic, Partition: token.Partition(), ProducerID: token.producerID, Epoch: token.epoch,
-		First: token.first, Last: token.Last(), Cause: cause, Token: token})
+	a := Abandoned{Topic: unknown.Topic, Partition: unknown.Partition, Records: f.Count, ProducerID: unknown.ProducerID,
+		Epoch: unknown.Epoch, First: -1, Last: -1, Cause: cause}
+	if token := unknown.token; token != nil {
+		s.unknown = append(s.unknown, token)
+		a.First, a.Last, a.Token = token.first, token.Last(), *token
+	}
+	s.p.abandon(a)
 	return unknown
 }
 
@@ -67,6 +73,8 @@ func (s *sender) publicCause(cause error) error {
 	switch {
 	case errors.Is(cause, lane.ErrGivenUp):
 		return errGivenUp
+	case errors.Is(cause, lane.ErrNoAnswer):
+		return errNoAnswer
 	case !errors.Is(cause, lane.ErrDeliveryTimeout):
 		return produceCause(cause, s.p.topic, s.partition, s.p.ID())
 	}
@@ -93,6 +101,7 @@ func (s *sender) endRecords(batch *records, o *outcome) {
 	}
 	s.mu.Lock()
 	s.mu.decided += uint64(len(batch.Tags))
+	s.mu.moved.Broadcast()
 	s.wakeFlushes()
 	s.mu.Unlock()
 	if !s.callbacks.put(o, hasCallbacks, s) {
@@ -122,6 +131,11 @@ func (s *sender) expire(now time.Time) {
 // refused with the reason.
 func (s *sender) fail(cause error) {
 	refusing := s.notStored(cause)
+	if errors.Is(refusing, ErrFenced) && !s.p.gone.Load() {
+		s.p.fenced.Do(func() {
+			s.p.client.events.emit(Event{Kind: EventFenced, Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Err: refusing})
+		})
+	}
 	if errors.Is(cause, ErrClosed) || s.p.gone.Load() {
 		refusing = ErrClosed
 	} else {

@@ -207,7 +207,7 @@ func (s *sender) keepConnected(now time.Time) (changed <-chan struct{}) {
 	if s.conn != nil || !s.hasWork() {
 		return nil
 	}
-	conn, changed := s.p.client.transport.Current()
+	conn, changed := s.p.client.transport.Home(uint64(s.partition) + uint64(s.p.identity.ProducerID))
 	if conn == nil || conn.Err() != nil {
 		return changed
 	}
@@ -280,7 +280,7 @@ func (s *sender) open(a *lane.Action) {
 	}
 	s.openedAs = s.p.epoch.current()
 	s.lastEpoch = max(s.lastEpoch, s.openedAs)
-	err = h.Open(&wire.OpenLane{
+	err = h.Open(&wire.OpenLane{ // of a plain lane only topic and partition are set
 		ProducerID: id.ProducerID, Key: id.Key, Epoch: s.openedAs,
 		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent, Fresh: a.Fresh,
 	}, s.writeUntil())
@@ -314,9 +314,11 @@ func (s *sender) send(b *lane.Batch) {
 	if f.firstSend == 0 {
 		f.firstSend = time.Now().UnixMilli()
 	}
-	err := h.Produce(*f.frame, wire.Produce{
-		Durability: wire.Synced, FirstSend: f.firstSend, ConfirmedThrough: batchfmt.Seq(s.confirmed.Load()),
-	}, s.writeUntil())
+	head := wire.Produce{Durability: s.p.config.durability.onWire(), FirstSend: f.firstSend, ConfirmedThrough: batchfmt.Seq(s.confirmed.Load())}
+	if s.p.plain() {
+		head.ConfirmedThrough = f.Base // the result names the batch by it
+	}
+	err := h.Produce(*f.frame, head, s.writeUntil())
 	now := time.Now()
 	if err != nil {
 		s.lostHandle(now, err)
@@ -361,10 +363,14 @@ func (s *sender) freeze(now time.Time, batch *records) {
 			w.frozen.Store(f)
 		}
 	}
+	s.mu.Lock()
+	s.mu.moved.Broadcast()
+	s.mu.Unlock()
 	s.core.Enqueue(now, &f.Batch)
 }
 
-// sealAs gives f its bytes under an epoch, and with them its digest and its token.
+// sealAs gives f its bytes under an epoch, and with them its digest and its token. Plain
+// ones have no epoch and no token.
 func (s *sender) sealAs(f *frozen, epoch batchfmt.Epoch) error {
 	f.Epoch, s.lastEpoch = epoch, max(s.lastEpoch, epoch)
 	sealed, err := s.seal((*f.frame)[:0], f.records, f.Base, epoch)
@@ -377,6 +383,9 @@ func (s *sender) sealAs(f *frozen, epoch batchfmt.Epoch) error {
 		panic("sdk: a batch that was just sealed cannot be parsed: " + err.Error())
 	}
 	f.Digest = parsed.Digest()
+	if s.p.plain() {
+		return nil
+	}
 	f.token = Token{topic: s.p.topic, topicID: s.p.topicID, partition: int32(s.partition), producerID: s.p.ID(),
 		epoch: uint32(epoch), first: int64(f.Base), records: int32(f.Count), digest: f.Digest, key: s.p.key}
 	return nil
@@ -389,6 +398,9 @@ func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq, epoch bat
 	frame = append(frame, room[:]...)
 	seal := batchfmt.Seal{Version: batchfmt.Version2, Codec: s.p.config.compression.codec(),
 		ProducerID: s.p.identity.ProducerID, Epoch: epoch, BaseSequence: base}
+	if s.p.plain() {
+		seal = batchfmt.Seal{Version: batchfmt.Version1, Codec: seal.Codec}
+	}
 	sealed, err := batch.Builder.Seal(frame, seal)
 	if seal.Codec != batchfmt.CodecNone && (err != nil || len(sealed)-frameRoom > s.p.limit) {
 		seal.Codec = batchfmt.CodecNone

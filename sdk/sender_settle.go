@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -13,6 +14,9 @@ import (
 
 // errGivenUp is the cause for the other records of a batch of which one was given up.
 var errGivenUp = errors.New("sdk: the Send of another record of the same batch gave up, and the batch was settled")
+
+// errNoAnswer is the cause of what a plain producer cannot know.
+var errNoAnswer = fmt.Errorf("%w after the batch was handed to it, and a plain producer cannot ask what became of it", ErrConnectionLost)
 
 // ask does a request of the lane on a goroutine of its own, which ends with the sender.
 // Only answers come back: without one the sender has ended.
@@ -41,10 +45,10 @@ func (s *sender) settle(b *lane.Batch) {
 
 func (s *sender) settled(now time.Time, a *settleAnswer) {
 	if a.err != nil {
-		s.core.SettleRefused(now, a.batch, a.err)
+		s.own.SettleRefused(now, a.batch, a.err)
 		return
 	}
-	s.core.Settled(now, a.batch, a.found)
+	s.own.Settled(now, a.batch, a.found)
 }
 
 // raise asks for a higher epoch of the producer.
@@ -60,7 +64,7 @@ func (s *sender) raise(least batchfmt.Epoch) {
 // the bytes that are sent from here on, or the batch is not sealed anew.
 func (s *sender) raised(now time.Time, a *raiseAnswer) {
 	if a.err != nil {
-		s.core.RaiseRefused(now, a.err)
+		s.own.RaiseRefused(now, a.err)
 		return
 	}
 	s.takeTold(now)
@@ -71,8 +75,8 @@ func (s *sender) raised(now time.Time, a *raiseAnswer) {
 		s.core.Tell(now, &f.Batch)
 	}
 	s.mu.told = nil
-	s.core.Raised(now, a.epoch)
-	for _, action := range s.core.Pending() {
+	s.own.Raised(now, a.epoch)
+	for _, action := range s.own.Pending() {
 		if action.Kind != lane.Reseal {
 			continue
 		}

@@ -59,8 +59,7 @@ func TestTokenIsFrozen(t *testing.T) {
 
 func TestTokenDoesNotShowItsKey(t *testing.T) {
 	token := someToken()
-	unknown := unknownOf(&token, 2)
-	unknown.Cause = ErrDeliveryTimeout
+	unknown := &OutcomeUnknown{Cause: ErrDeliveryTimeout, token: &token}
 	hidden := struct{ token Token }{token} // package fmt cannot call methods of it
 	listed := []Abandoned{{Token: token}}
 	event := Event{Kind: EventSettled, Token: token}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -45,7 +46,17 @@ func TestPlainLane(t *testing.T) {
 	}
 	stored(lane, plain(t, "a", "b"), 0, false)
 	stored(idempotent, rawclient.Batch(t, p, 0, "c"), 2, false)
-	stored(lane, plain(t, "a", "b"), 3, false) // sent again, stored again
+	lane.Send(&wire.Produce{Lane: 1, Durability: wire.Synced, ConfirmedThrough: 77, Batch: plain(t, "numbered")})
+	lane.Send(&wire.Produce{Lane: 1, Durability: 9, ConfirmedThrough: 78, Batch: plain(t, "numbered")})
+	numbers := map[batchfmt.Seq]wire.Code{}
+	for range 2 {
+		r := lane.Result()
+		numbers[r.BaseSequence] = r.Code
+	}
+	if want := map[batchfmt.Seq]wire.Code{77: wire.CodeOK, 78: wire.CodeInvalidDurability}; !maps.Equal(numbers, want) {
+		t.Errorf("answers by number: %v", numbers)
+	}
+	stored(lane, plain(t, "a", "b"), 4, false) // sent again, stored again
 	stored(idempotent, rawclient.Batch(t, p, 0, "c"), 2, true)
 
 	// Neither takes what belongs to the other.
@@ -61,7 +72,7 @@ func TestPlainLane(t *testing.T) {
 	s.Crash()
 	c = rawclient.Dial(t, s.URL())
 	values, next := c.Subscribe(topic, 0)
-	if next != 5 || len(values) != 5 || values[0] != "a" || values[2] != "c" || values[3] != "a" {
+	if next != 6 || len(values) != 6 || values[0] != "a" || values[2] != "c" || values[4] != "a" {
 		t.Errorf("%v up to %d", values, next)
 	}
 }

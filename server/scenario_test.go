@@ -31,7 +31,7 @@ func (s scenario) String() string { return fmt.Sprintf("%02d-%s", s.row, s.name)
 // scenarios are all of them by number. Their stories stand in the files of their subject.
 func scenarios() []scenario {
 	all := slices.Concat(retryScenarios, conflictScenarios, rightScenarios, crashScenarios, diskScenarios,
-		limitScenarios, resolveScenarios)
+		limitScenarios, resolveScenarios, writtenScenarios)
 	slices.SortFunc(all, func(a, b scenario) int { return a.row - b.row })
 	return all
 }

@@ -106,7 +106,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"batch versions longer than the payload", KindHelloOK, le(uint16(1), uint32(3), []byte{1}), "batch versions", "needs 3 bytes, 1 are left"},
 		{"unknown flag of OpenLane", KindOpenLane, lane(laneFresh | 8), "flags", "0x08 is not known"},
 		{"unknown flag of Subscribe", KindSubscribe, le(zero16, int32(0), int64(0), byte(0x82), uint32(0)), "flags", "0x82 is not known"},
-		{"unknown flag of a result", KindProduceResults, le(uint32(1), item(le(make([]byte, 14), byte(8), make([]byte, resultBytes-17)))), "flags", "0x08 is not known"},
+		{"unknown flag of a result", KindProduceResults, le(uint32(1), item(le(make([]byte, 14), byte(16), make([]byte, resultBytes-17)))), "flags", "0x10 is not known"},
 		{"lanes that lie", KindProducersDescribed, le(lie, make([]byte, 21)), "lanes", "4294967295 items do not fit"},
 		{"window that lies", KindProducersDescribed, le(uint32(1), largeItem(le(make([]byte, 46), lie, make([]byte, 25))), make([]byte, 21)), "window", "4294967295 items do not fit"},
 		{"unknown flag of a lane", KindProducersDescribed, le(uint32(1), largeItem(le(make([]byte, 70), byte(16), uint32(0))), make([]byte, 21)), "flags", "0x10 is not known"},

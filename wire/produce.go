@@ -11,12 +11,24 @@ import (
 // Durability is how safe a batch must be before it is acknowledged.
 type Durability uint8
 
-// Synced means that the batch is on disk before its result leaves the server.
-const Synced Durability = 1
+// The durabilities. There is no default: 0 is none of them, and a server refuses what it
+// does not know with INVALID_DURABILITY.
+const (
+	// Synced means that the batch is on disk before its result leaves the server.
+	Synced Durability = 1
+	// Written means that the result may leave the server when the batch was given to the
+	// operating system. The server syncs it within about 100 ms. If the machine goes down
+	// before that, or the sync fails, the batch is lost although it was acknowledged: the
+	// lane is then refused with DATA_LOSS when it is opened again.
+	Written Durability = 2
+)
 
 func (d Durability) String() string {
-	if d == Synced {
+	switch d {
+	case Synced:
 		return "synced"
+	case Written:
+		return "written"
 	}
 	return fmt.Sprintf("durability(%d)", uint8(d))
 }
@@ -30,7 +42,8 @@ const ProduceHead = 25
 //	 0  4  lane
 //	 4  1  durability
 //	 5  8  first send          Unix milliseconds; the same in every attempt
-//	13  8  confirmed through   up to here every outcome was given to the application; -1 for none
+//	13  8  confirmed through   up to here every outcome was given to the application; -1 for none; in a
+//	                           plain lane, the number by which the result shall name the batch
 //	21  4  batch length
 //	25  .  batch
 type Produce struct {
@@ -39,6 +52,15 @@ type Produce struct {
 	FirstSend        int64
 	ConfirmedThrough batchfmt.Seq
 	Batch            []byte
+}
+
+// Number is what the result names the batch by, as its base sequence: that of the batch if
+// it has one, else ConfirmedThrough. Nothing of the batch is checked for it.
+func (m *Produce) Number() batchfmt.Seq {
+	if base := batchfmt.SequenceOf(m.Batch); base >= 0 {
+		return base
+	}
+	return m.ConfirmedThrough
 }
 
 // Kind is KindProduce.
@@ -68,6 +90,11 @@ func PutProduceFrame(b []byte, m *Produce) {
 	m.putHead(b[HeaderSize:], batchLength)
 }
 
+// PeekProduce reads from a head of ProduceHead bytes what a refusal needs.
+func PeekProduce(head []byte) (lane uint32, confirmed batchfmt.Seq) {
+	return binary.LittleEndian.Uint32(head), batchfmt.Seq(binary.LittleEndian.Uint64(head[13:]))
+}
+
 func (m *Produce) decode(c *cursor) {
 	m.Lane = c.u32("lane")
 	m.Durability = c.durability("durability")
@@ -86,23 +113,30 @@ const (
 	resultDuplicate = 1 << iota
 	resultVerified
 	resultNotStored
+	resultProvisional // a peer that does not know it never asked for Written
 )
 
-var resultFlags = []string{"duplicate", "verified", "not-stored"}
+var resultFlags = []string{"duplicate", "verified", "not-stored", "provisional"}
 
 // ProduceResult is the outcome of one batch.
+//
+// A result waits for what it rests on and for nothing else. So where a lane mixes durabilities a
+// provisional one overtakes those of earlier batches that wait for their sync; it tells of its
+// own batch and of no other.
 type ProduceResult struct {
 	Lane         uint32
 	BaseSequence batchfmt.Seq
 	Code         Code            // CodeOK: stored, now or before
 	Duplicate    bool            // with CodeOK: it was stored before, BaseOffset is the original's
 	Verified     bool            // with Duplicate: the stored batch was compared, not inferred
+	Provisional  bool            // with CodeOK: written and not synced; only who asked for Written gets that
 	NotStored    bool            // with an error that leaves the outcome open: this batch is not stored and never will be
 	BaseOffset   batchfmt.Offset // with such an error: where the batch is stored; -1 when that is not known
 	AppendTime   int64           // Unix milliseconds
 	Expected     int64           // by the meaning of Code: the expected sequence or epoch; -1 for none
-	// PersistedThrough is the last sequence of the lane that is stored as durably as
-	// the lane asked for; -1 when nothing is.
+	// PersistedThrough is a sequence up to which the lane is stored and synced, whatever
+	// durability was asked for; -1 when none is known. With Provisional it stands before
+	// the batch.
 	PersistedThrough batchfmt.Seq
 	Timings          Timings
 	RetryAfter       time.Duration // a hint with errors that may be retried
@@ -146,6 +180,9 @@ func (r *ProduceResult) append(b []byte) []byte {
 	if r.NotStored {
 		flags |= resultNotStored
 	}
+	if r.Provisional {
+		flags |= resultProvisional
+	}
 	start, b := openItem(b)
 	b = appendU32(b, r.Lane)
 	b = appendI64(b, int64(r.BaseSequence))
@@ -178,6 +215,7 @@ func readResult(c *cursor) ProduceResult {
 	r.Duplicate = flags&resultDuplicate != 0
 	r.Verified = flags&resultVerified != 0
 	r.NotStored = flags&resultNotStored != 0
+	r.Provisional = flags&resultProvisional != 0
 	r.BaseOffset = batchfmt.Offset(c.i64("base offset"))
 	r.AppendTime = c.moment("append time")
 	r.Expected = c.i64("expected")

@@ -147,6 +147,13 @@ func laneSamples(t testing.TB) []sample {
 			{Lane: 9, BaseSequence: 13, Code: CodeInvalidProducerEpoch, NotStored: true, BaseOffset: -1, Expected: 4, PersistedThrough: -1},
 		}}},
 		{"ProduceResults-none", &ProduceResults{}},
+		{"Produce-written", &Produce{Lane: 7, Durability: Written, FirstSend: noon, ConfirmedThrough: 899,
+			Batch: sealed(t, 900, "signed up", "paid", "signed out")}},
+		{"ProduceResults-provisional", &ProduceResults{Results: []ProduceResult{
+			{Lane: 7, BaseSequence: 900, Provisional: true, BaseOffset: 4001, AppendTime: noon + 5, Expected: -1, PersistedThrough: 899,
+				Timings: Timings{Queue: 40 * time.Microsecond, Append: 12 * time.Microsecond}},
+			{Lane: 7, BaseSequence: 900, Duplicate: true, Verified: true, Provisional: true, BaseOffset: 4001, Expected: -1, PersistedThrough: 899},
+		}}},
 	}
 }
 

@@ -2,6 +2,7 @@ package batcher
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,8 +75,7 @@ func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) er
 	}
 	if err := b.open.Builder.Add(r); err != nil {
 		if fresh {
-			b.open.Reset()
-			b.config.Pool.Put(b.open)
+			b.drop(b.open)
 			b.open = nil
 		}
 		return err
@@ -98,6 +98,57 @@ func (b *Batcher[T]) fits(size int) bool {
 func (b *Batcher[T]) closeOpen() {
 	b.full = append(b.full, b.open)
 	b.open, b.now = nil, false
+}
+
+// Remove takes out the record whose tag is the one that is asked for; bytes is what Add was
+// told of it. It reports false when it is not there, or cannot be taken out of its batch.
+func (b *Batcher[T]) Remove(bytes int, is func(T) bool) bool {
+	for i, batch := range b.full {
+		if n := slices.IndexFunc(batch.Tags, is); n >= 0 {
+			ok := batch.remove(n, bytes)
+			if len(batch.Tags) == 0 {
+				b.full = slices.Delete(b.full, i, i+1)
+				b.drop(batch)
+			}
+			return ok
+		}
+	}
+	if b.open == nil {
+		return false
+	}
+	n := slices.IndexFunc(b.open.Tags, is)
+	if n < 0 || !b.open.remove(n, bytes) {
+		return false
+	}
+	if len(b.open.Tags) == 0 {
+		b.drop(b.open)
+		b.open, b.now = nil, false
+	}
+	return true
+}
+
+// Holds reports whether the record with that tag waits here.
+func (b *Batcher[T]) Holds(is func(T) bool) bool {
+	for _, batch := range b.full {
+		if slices.ContainsFunc(batch.Tags, is) {
+			return true
+		}
+	}
+	return b.open != nil && slices.ContainsFunc(b.open.Tags, is)
+}
+
+func (b *Batch[T]) remove(n, bytes int) bool {
+	if !b.Builder.Remove(n) {
+		return false
+	}
+	b.Tags, b.Bytes = slices.Delete(b.Tags, n, n+1), b.Bytes-bytes
+	return true
+}
+
+// drop gives an empty batch back.
+func (b *Batcher[T]) drop(batch *Batch[T]) {
+	batch.Reset()
+	b.config.Pool.Put(batch)
 }
 
 // Opened counts the batches that were begun. While it stays the same, records go into

@@ -2,6 +2,7 @@ package batcher
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,38 @@ func add(t *testing.T, b *Batcher[int], bytes, tag int, at time.Time) {
 	t.Helper()
 	if err := b.Add(record(bytes), bytes, tag, at); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	b := newBatcher(Config{BatchBytes: 100})
+	for tag := range 4 {
+		add(t, b, 60, tag, start) // each batch takes one and is closed by the next
+	}
+	add(t, b, 10, 4, start)
+	is := func(tag int) func(int) bool { return func(other int) bool { return other == tag } }
+	if b.Remove(60, is(9)) {
+		t.Error("removed what is not there")
+	}
+	for _, tag := range []int{1, 3} { // one of a full batch, one of those that gather
+		if !b.Remove(60, is(tag)) || b.Remove(60, is(tag)) {
+			t.Errorf("record %d cannot be removed once", tag)
+		}
+	}
+	var got []int
+	for !b.Empty() {
+		batch := b.Take()
+		if batch.Builder.Len() != len(batch.Tags) || batch.Bytes < 10 {
+			t.Errorf("batch of %v with %d records, %d bytes", batch.Tags, batch.Builder.Len(), batch.Bytes)
+		}
+		got = append(got, batch.Tags...)
+	}
+	if !slices.Equal(got, []int{0, 2, 4}) {
+		t.Errorf("left are %v", got)
+	}
+	add(t, b, 10, 5, start)
+	if !b.Remove(10, is(5)) || !b.Empty() || b.Gathering() {
+		t.Error("an empty batch is left")
 	}
 }
 

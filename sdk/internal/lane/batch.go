@@ -38,6 +38,7 @@ type Batch struct {
 	dropped    error // why it ends as not stored, proved, when what stands before it has ended; nil if it does not
 	stored     *wire.ProduceResult
 	refusal    *wire.Error // the last answer that was not success
+	ended      *Outcome    // in a plain lane, which it has as soon as those before it have theirs; nil for none
 }
 
 // Last is the sequence of the last record.

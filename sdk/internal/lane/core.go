@@ -257,12 +257,17 @@ func (c *Core) Refused(now time.Time, err *wire.Error) {
 		return
 	case failing:
 		if !c.goOn() {
-			c.finish()
+			c.over(now)
 			return
 		}
 	}
 	c.giveUpAnswers()
-	if !err.Code.Info().Retry {
+	switch {
+	case err.Code == wire.CodeInvalidProducerEpoch:
+		c.cause = err
+		c.over(now)
+		return
+	case !err.Code.Info().Retry:
 		c.fail(now, err)
 		return
 	}
@@ -280,7 +285,7 @@ func (c *Core) Disconnected(now time.Time) {
 		c.giveUpAnswers()
 		return
 	case c.mode == failing && !c.goOn():
-		c.finish()
+		c.over(now)
 		return
 	}
 	c.giveUpAnswers()

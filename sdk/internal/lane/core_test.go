@@ -210,8 +210,29 @@ var stories = []struct {
 		r.disconnect()
 		r.connect()
 		r.refused(wire.CodeInvalidProducerEpoch)
+		r.never(-1)
 	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "open acked -1 sent 1",
-		"1-1 unknown: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+		"settle 1-1", "1-1 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+
+	{"fenced, and what is open is asked for: it is stored, or the next holder has its place", func(r *rig) {
+		r.ready()
+		r.enqueueAll(2, 1)
+		r.disconnect()
+		r.connect()
+		r.refused(wire.CodeInvalidProducerEpoch)
+		r.settled(wire.ResolveStored, 7, 0)
+		r.never(5)
+	}, []string{"send 0-0", "send 1-1", "open acked -1 sent 1", "settle 0-0", "0-0 stored at 7",
+		"settle 1-1", "1-1 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+
+	{"fenced, and nobody says what is stored", func(r *rig) {
+		r.ready()
+		r.enqueue(1)
+		r.disconnect()
+		r.connect()
+		r.refused(wire.CodeInvalidProducerEpoch)
+		r.wait(testDelivery + testGrace)
+	}, []string{"send 0-0", "open acked -1 sent 0", "settle 0-0", "0-0 unknown: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
 
 	{"the delivery timeout holds behind a refusal too", func(r *rig) {
 		r.ready()
@@ -319,8 +340,10 @@ var stories = []struct {
 		r.err(0, wire.CodeInvalidProducerEpoch)
 		r.err(1, wire.CodeOutOfOrder)
 		r.disconnect()
-	}, []string{"send 0-0", "send 1-1", "send 2-2", "0-0 unknown: INVALID_PRODUCER_EPOCH",
-		"1-1 not stored: INVALID_PRODUCER_EPOCH", "2-2 unknown: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
+		r.settled(wire.ResolveStored, 3, 0)
+		r.never(0)
+	}, []string{"send 0-0", "send 1-1", "send 2-2", "settle 0-0", "0-0 stored at 3",
+		"1-1 not stored: INVALID_PRODUCER_EPOCH", "settle 2-2", "2-2 not stored: INVALID_PRODUCER_EPOCH", "fail: INVALID_PRODUCER_EPOCH"}},
 
 	{"a success that arrives while the lane fails counts", func(r *rig) {
 		r.ready()

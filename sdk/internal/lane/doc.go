@@ -25,6 +25,9 @@
 //   - an [Outcome] is what the application is told: stored, not stored, or unknown.
 //     Every batch gets exactly one, in the order of the sequences.
 //
+// A [Plain] is the core of a lane without an identity, where nothing can be sent again or
+// settled once it was handed over, for nobody could tell a copy from another batch.
+//
 // The core never numbers anew what may have been stored, never skips a sequence that the
 // server may still wait for, never sends a batch again that was told to be unknown, and
 // never asks for a higher epoch but behind a fence.

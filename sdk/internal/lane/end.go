@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/quoin-io/quoin/wire"
 )
 
 // startFailing sends nothing any more and waits a moment for the answers that are still
@@ -14,6 +16,21 @@ func (c *Core) startFailing(now time.Time, cause error) {
 		c.stopAt = at
 	}
 	c.gapAt = time.Time{}
+}
+
+// over ends the lane when no answers are awaited any more. If that is since another instance
+// holds the producer, what may have been stored before is asked for first, as long as a batch
+// may take: nothing more of it can be stored.
+func (c *Core) over(now time.Time) {
+	c.giveUpAnswers()
+	refusal, _ := errors.AsType[*wire.Error](c.cause)
+	open := slices.ContainsFunc(c.queue, func(b *Batch) bool { return c.finalOutcome(b).Fate == Unknown })
+	if !open || refusal == nil || refusal.Code != wire.CodeInvalidProducerEpoch {
+		c.finish()
+		return
+	}
+	c.closing, c.stopAt = true, c.queue[0].Deadline.Add(c.grace)
+	c.startSettling(now, c.cause)
 }
 
 // leaveHole ends the head, which the server refused and which is proved not to be stored.
@@ -47,7 +64,7 @@ func (c *Core) goOn() bool {
 func (c *Core) endWait(now time.Time) {
 	switch {
 	case !c.goOn():
-		c.finish()
+		c.over(now)
 	case !slices.ContainsFunc(c.queue, func(b *Batch) bool { return !b.proved() }):
 		c.fillHole()
 		c.mode, c.resumeAt = open, time.Time{}

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -174,6 +175,9 @@ func (c *Core) Settled(now time.Time, b *Batch, m *wire.Resolved) {
 	case settledTaken:
 		b.never = true
 		c.report(b, m)
+		if refusal, ok := errors.AsType[*wire.Error](c.cause); ok && refusal.Code == wire.CodeInvalidProducerEpoch {
+			break // by the instance that holds the producer now
+		}
 		c.fail(now, laneError(wire.CodeProducerCloned, b.Base, -1, "another batch has these sequences: "+m.Detail))
 	default:
 		c.report(b, m)

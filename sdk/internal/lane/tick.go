@@ -17,7 +17,7 @@ func (c *Core) Tick(now time.Time) {
 	case c.mode == failing && now.Before(c.stopAt):
 		return
 	case c.mode == failing && !c.goOn():
-		c.finish() // in time, with the reason that is known
+		c.over(now) // in time, with the reason that is known
 		return
 	case len(c.queue) > 0 && !now.Before(c.queue[0].Deadline):
 		c.startSettling(now, ErrDeliveryTimeout)

@@ -28,11 +28,8 @@ const (
 // A Conn is one connection after its Hello.
 type Conn struct {
 	manager *Manager
-	quic    *quic.Conn
-	control *quic.Stream
-	addr    string
-	hello   *wire.HelloOK
-	born    time.Time
+	greeted
+	born time.Time
 
 	draining chan struct{} // closed when the server said Drain
 	drained  wire.Drain    // set before draining is closed
@@ -50,8 +47,8 @@ type Conn struct {
 
 // newConn starts the two goroutines of a connection; they end with it, and the manager
 // waits for them.
-func (m *Manager) newConn(q *quic.Conn, control *quic.Stream, addr string, hello *wire.HelloOK) *Conn {
-	c := &Conn{manager: m, quic: q, control: control, addr: addr, hello: hello, born: time.Now(), draining: make(chan struct{})}
+func (m *Manager) newConn(g *greeted) *Conn {
+	c := &Conn{manager: m, greeted: *g, born: time.Now(), draining: make(chan struct{})}
 	m.mu.Lock()
 	m.mu.live[c] = struct{}{}
 	m.mu.Unlock()
@@ -64,7 +61,7 @@ func (m *Manager) newConn(q *quic.Conn, control *quic.Stream, addr string, hello
 }
 
 // Addr says where the server is, for people.
-func (c *Conn) Addr() string { return c.addr }
+func (c *Conn) Addr() string { return c.name }
 
 // Limits are what the server said in its Hello.
 func (c *Conn) Limits() *wire.HelloOK { return c.hello }
@@ -150,7 +147,10 @@ func (c *Conn) keepWatch() {
 	defer ticker.Stop()
 	draining := c.draining
 	var giveUp <-chan time.Time
-	frame := make([]byte, 0, wire.HeaderSize+8)
+	// The first ping goes out at once. A server that was started again answers a packet of a
+	// connection that it does not know only if it has more than 42 bytes, and that of a ping
+	// has 43 from the 64th byte of the stream on, which Hello alone does not reach.
+	c.ping(0)
 	for nonce := uint64(1); ; nonce++ {
 		select {
 		case <-c.Done():
@@ -169,11 +169,15 @@ func (c *Conn) keepWatch() {
 				c.close(wire.CodeShutdown, "no answer to pings")
 				return
 			}
-			frame = wire.Append(frame[:0], &wire.Ping{Nonce: nonce})
-			// Without room for sixteen bytes the ping counts as missed, as it should.
-			_ = c.control.TryWriteAll(frame)
+			c.ping(nonce)
 		}
 	}
+}
+
+func (c *Conn) ping(nonce uint64) {
+	var room [wire.HeaderSize + 8]byte
+	// Without room for sixteen bytes the ping counts as missed, as it should.
+	_ = c.control.TryWriteAll(wire.Append(room[:0], &wire.Ping{Nonce: nonce}))
 }
 
 // acquire counts a use of the connection; release ends it. A draining connection is

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -20,14 +19,14 @@ import (
 
 // What a connection costs and how soon its loss is noticed.
 const (
-	streamWindow        = 4 << 20
-	connWindow          = 16 << 20
-	maxConnWindow       = 64 << 20
-	idleTimeout         = 10 * time.Second
-	keepAlive           = 3 * time.Second
-	handshakeTimeout    = 3 * time.Second
-	helloTimeout        = 5 * time.Second
-	otherAddressTimeout = 750 * time.Millisecond // for an address of a host that has another one
+	streamWindow     = 4 << 20
+	connWindow       = 16 << 20
+	maxConnWindow    = 64 << 20
+	idleTimeout      = 10 * time.Second
+	keepAlive        = 3 * time.Second
+	handshakeTimeout = 3 * time.Second
+	helloTimeout     = 5 * time.Second
+	maxAddresses     = 16 // of one host that are tried
 )
 
 // A Target is one host of the URL.
@@ -71,122 +70,158 @@ func quicConfig() *quic.Config {
 	}
 }
 
-// dialAny tries the targets in turn and returns the first connection that says Hello,
-// or all errors. Each has an equal share of the time that is left, so that those which
-// are silent leave some for the others.
-func (m *Manager) dialAny(ctx context.Context) (*Conn, error) {
-	var errs []error
-	n := len(m.config.Targets)
-	for i := range n {
-		target := m.config.Targets[(m.first+i)%n]
-		attempt, cancel := share(ctx, n-i)
-		conn, err := m.dialTarget(attempt, target)
-		cancel()
-		if err == nil {
-			// Whoever answered is asked first the next time.
-			m.first = (m.first + i) % n
-			return conn, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	if len(errs) == 1 {
-		return nil, errs[0]
-	}
-	return nil, errors.Join(errs...)
+// A greeted is a connection on which the server said HelloOK, before anything watches it.
+type greeted struct {
+	quic    *quic.Conn
+	control *quic.Stream
+	target  int            // which of the targets it is of
+	at      netip.AddrPort // where the server is
+	name    string         // the same for people
+	hello   *wire.HelloOK
 }
 
-// share is the part of ctx's time that one of n attempts has, if each of the others shall
-// have the same.
-func share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok || n == 1 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(n))
+// dismiss ends a connection that is not needed.
+func dismiss(g *greeted) {
+	g.quic.CloseWithError(quic.ApplicationErrorCode(wire.CodeOK), "another address was faster")
 }
 
-func (m *Manager) dialTarget(ctx context.Context, target Target) (*Conn, error) {
-	addrs, err := resolve(ctx, target)
-	if err != nil {
-		return nil, &Error{StageResolve, target.String(), err}
-	}
-	var last error
-	for i, addr := range addrs {
-		attempt, cancel := ctx, context.CancelFunc(func() {})
-		if i < len(addrs)-1 {
-			attempt, cancel = context.WithTimeout(ctx, otherAddressTimeout)
-		}
-		conn, err := m.dialAddr(attempt, target, addr)
-		cancel()
-		if err == nil {
-			return conn, nil
-		}
-		last = err
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, last
+// An approach is how an attempt at a connection is made.
+type approach struct {
+	session  [16]byte      // what the last server called this connection
+	patience time.Duration // for each address, and for each name to be resolved; 0 for no bound but ctx
 }
 
-// resolve gives the addresses of a host, loopback of IP version 4 first: a server that
-// listens on one loopback address only nearly always listens there.
-func resolve(ctx context.Context, target Target) ([]netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(target.Host); err == nil {
-		return []netip.AddrPort{netip.AddrPortFrom(ip, target.Port)}, nil
+// dialAny races the addresses of all targets and returns the first connection that says
+// Hello, or all errors. Whoever answered the last time is asked first; then each host in
+// turn is asked at its first address, before any is asked at a further one.
+func (m *Manager) dialAny(ctx context.Context, how approach) (*Conn, error) {
+	first := m.firstTarget()
+	var queue []entrant[*greeted]
+	for i := range m.config.Targets {
+		queue = append(queue, m.host((first+i)%len(m.config.Targets), how))
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", target.Host)
+	g, err := race(ctx, queue, dismiss)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(ips, func(a, b netip.Addr) int { return loopbackRank(a) - loopbackRank(b) })
-	var addrs []netip.AddrPort
+	m.prefer(g.target, g.at)
+	return m.newConn(g), nil
+}
+
+// host is the entrant that finds the addresses of a target.
+func (m *Manager) host(target int, how approach) entrant[*greeted] {
+	return func(ctx context.Context) (*greeted, []entrant[*greeted], error) {
+		ctx, cancel := how.limit(ctx)
+		defer cancel()
+		t := m.config.Targets[target]
+		ips, err := resolve(ctx, t.Host)
+		if err != nil {
+			return nil, nil, &Error{StageResolve, t.String(), err}
+		}
+		var found []entrant[*greeted]
+		for _, ip := range inOrder(ips, m.lastAddress()) {
+			found = append(found, m.address(target, netip.AddrPortFrom(ip, t.Port), how))
+		}
+		return nil, found, nil
+	}
+}
+
+// address is the entrant that dials one address.
+func (m *Manager) address(target int, at netip.AddrPort, how approach) entrant[*greeted] {
+	return func(ctx context.Context) (*greeted, []entrant[*greeted], error) {
+		ctx, cancel := how.limit(ctx)
+		defer cancel()
+		g, err := m.dialAddr(ctx, target, at, how.session)
+		return g, nil, err
+	}
+}
+
+func (how approach) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if how.patience == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, how.patience)
+}
+
+// resolve gives the addresses of a host, at least one.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip}, nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && len(ips) == 0 {
+		err = fmt.Errorf("host %q has no address", host)
+	}
+	return ips, err
+}
+
+// inOrder is the order in which the addresses of a host are tried, at most maxAddresses of
+// them, each once.
+//
+//	the last one that answered   first, if it is there
+//	loopback of IP version 4     then: a server that listens on one loopback address only
+//	                             nearly always listens there
+//	the rest                     as the resolver gave them, but with the versions of IP in
+//	                             turn (RFC 8305, section 4), so that one that leads nowhere
+//	                             costs one stagger and not one for each of its addresses
+func inOrder(ips []netip.Addr, last netip.Addr) []netip.Addr {
+	var front, four, six []netip.Addr
+	seen := make(map[netip.Addr]bool)
+	fourFirst := len(ips) > 0 && ips[0].Unmap().Is4()
 	for _, ip := range ips {
-		addrs = append(addrs, netip.AddrPortFrom(ip.Unmap(), target.Port))
+		ip = ip.Unmap()
+		switch {
+		case seen[ip]:
+		case ip == last:
+			front = append([]netip.Addr{ip}, front...)
+		case ip.Is4() && ip.IsLoopback():
+			front = append(front, ip)
+		case ip.Is4():
+			four = append(four, ip)
+		default:
+			six = append(six, ip)
+		}
+		seen[ip] = true
 	}
-	if len(addrs) == 0 {
-		return nil, fmt.Errorf("host %q has no address", target.Host)
+	for even := fourFirst; len(four)+len(six) > 0; even = !even {
+		from := &six
+		if even && len(four) > 0 || len(six) == 0 {
+			from = &four
+		}
+		front = append(front, (*from)[0])
+		*from = (*from)[1:]
 	}
-	return addrs, nil
+	return front[:min(len(front), maxAddresses)]
 }
 
-func loopbackRank(a netip.Addr) int {
-	if a.IsLoopback() && a.Unmap().Is4() {
-		return 0
+func (m *Manager) dialAddr(ctx context.Context, target int, at netip.AddrPort, session [16]byte) (*greeted, error) {
+	t := m.config.Targets[target]
+	name := t.String()
+	if at.Addr().String() != t.Host {
+		name += " (" + at.String() + ")"
 	}
-	return 1
-}
-
-func (m *Manager) dialAddr(ctx context.Context, target Target, addr netip.AddrPort) (*Conn, error) {
-	name := target.String()
-	if addr.Addr().String() != target.Host {
-		name += " (" + addr.String() + ")"
-	}
-	q, err := m.sockets.dial(ctx, addr, m.config.Trust.tlsConfig(target.Host), quicConfig())
+	q, err := m.sockets.dial(ctx, at, m.config.Trust.tlsConfig(t.Host), quicConfig())
 	if err != nil {
 		if errors.Is(err, ErrClosed) {
 			return nil, err
 		}
 		return nil, dialError(ctx, name, err)
 	}
-	conn, err := m.greet(ctx, q, name)
-	if err != nil {
+	g := &greeted{quic: q, target: target, at: at, name: name}
+	if err := m.greet(ctx, g, session); err != nil {
 		q.CloseWithError(quic.ApplicationErrorCode(wire.CodeHandshakeTimeout), "no Hello")
 		return nil, err
 	}
-	return conn, nil
+	return g, nil
 }
 
 // greet opens the control stream and says Hello.
-func (m *Manager) greet(ctx context.Context, q *quic.Conn, addr string) (*Conn, error) {
+func (m *Manager) greet(ctx context.Context, g *greeted, session [16]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	control, err := q.OpenStreamSync(ctx)
+	control, err := g.quic.OpenStreamSync(ctx)
 	if err != nil {
-		return nil, dialError(ctx, addr, err)
+		return dialError(ctx, g.name, err)
 	}
 	deadline, _ := ctx.Deadline()
 	control.SetDeadline(deadline)
@@ -195,27 +230,27 @@ func (m *Manager) greet(ctx context.Context, q *quic.Conn, addr string) (*Conn, 
 	err = wire.Write(control, &wire.Hello{
 		MinProtocol: wire.MinProtocol, MaxProtocol: wire.MaxProtocol,
 		BatchVersions: []batchfmt.Version{batchfmt.Version1, batchfmt.Version2},
-		SDKName:       m.config.Name, SDKVersion: m.config.Version, Session: m.session,
+		SDKName:       m.config.Name, SDKVersion: m.config.Version, Session: session,
 	})
 	var reply wire.Message
 	if err == nil {
 		reply, err = wire.Read(control)
 	}
 	if err != nil {
-		return nil, helloError(ctx, addr, err)
+		return helloError(ctx, g.name, err)
 	}
 	switch r := reply.(type) {
 	case *wire.HelloOK:
 		if !stop() {
-			return nil, helloError(ctx, addr, ctx.Err())
+			return helloError(ctx, g.name, ctx.Err())
 		}
 		control.SetDeadline(time.Time{})
-		m.session = r.Session
-		return m.newConn(q, control, addr, r), nil
+		g.control, g.hello = control, r
+		return nil
 	case *wire.Refused:
-		return nil, refusedError(addr, r)
+		return refusedError(g.name, r)
 	}
-	return nil, &Error{StageHandshake, addr, fmt.Errorf("the server answered Hello with %v", reply.Kind())}
+	return &Error{StageHandshake, g.name, fmt.Errorf("the server answered Hello with %v", reply.Kind())}
 }
 
 func helloError(ctx context.Context, addr string, err error) *Error {

@@ -4,8 +4,13 @@
 //
 // The nouns of the package:
 //
-//   - a [Manager] owns the sockets and the one goroutine that dials. It gives out the
-//     current connection and says when another one took its place.
+//   - a [Manager] owns the sockets and keeps one connection to a server or several. It
+//     gives out the one that work belongs on, see [Manager.Home], and says when that
+//     changes.
+//   - a link keeps one of these connections: its goroutine waits for the end of it and
+//     dials again. What it has to offer is in its place, which work finds by a key.
+//   - a race finds the connection: the addresses of all hosts are tried one beside the
+//     other, each a little after the one before, and the first that says Hello wins.
 //   - a [Conn] is one connection that has said Hello. It ends once and for ever; streams
 //     on it end with it.
 //   - a [Lane] is one opening of a lane. Up to 64 lanes have a stream of their own,

@@ -128,10 +128,10 @@ type seen chan string
 
 func (s seen) observer() Observer {
 	return Observer{
-		Connected:    func(string) { s <- "connected" },
-		Disconnected: func(_ string, err error) { s <- "disconnected: " + err.Error() },
-		Retrying:     func(int, time.Duration, error) { s <- "retrying" },
-		Drained:      func(_, reason string) { s <- "drained: " + reason },
+		Connected:    func(Change) { s <- "connected" },
+		Disconnected: func(_ Change, err error) { s <- "disconnected: " + err.Error() },
+		Retrying:     func(Change, int, time.Duration, error) { s <- "retrying" },
+		Drained:      func(_ Change, reason string) { s <- "drained: " + reason },
 	}
 }
 

@@ -6,72 +6,77 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-io/quoin/wire"
 )
 
-// Pauses between attempts to reconnect, and how long an attempt may take. Most attempts
-// are short, so that a server which comes back is found soon: packets that went to nobody
-// are repeated ever more slowly by the protocol. Every third is long, for a server that
-// is far away.
 const (
-	firstPause   = 50 * time.Millisecond
-	youngPause   = 10 * time.Millisecond // the first one when a server was there and left us
-	maxPause     = 2 * time.Second
-	shortAttempt = time.Second
-	longAttempt  = 2 * handshakeTimeout
 	dialPause    = 50 * time.Millisecond // before a refused first connection is tried again
 	dialPatience = 15 * time.Second      // for the first connection, when the context has no deadline
 )
 
-// An Observer is told what happens to the connection, from goroutines of this package;
-// its functions must not block. All of them must be set.
+// MaxConnections is how many connections a manager may keep.
+const MaxConnections = 16
+
+// A Change is what an [Observer] is told of: something happened to one of the connections.
+type Change struct {
+	Addr       string // of the server; empty while there is none
+	Connection int    // which of the connections, from 1
+	Live       int    // how many connections take new work now, after the change
+}
+
+// An Observer is told what happens to the connections, one thing at a time, from goroutines
+// of this package; its functions must not block. All of them must be set.
 type Observer struct {
-	Connected    func(addr string)
-	Disconnected func(addr string, err error)
-	Retrying     func(attempt int, wait time.Duration, err error)
-	Drained      func(addr, reason string)
+	Connected    func(Change)
+	Disconnected func(Change, error)
+	Retrying     func(c Change, attempt int, wait time.Duration, err error)
+	Drained      func(c Change, reason string)
 }
 
 // Config of a Manager.
 type Config struct {
-	Targets       []Target // at least one
+	Targets       []Target // at least one; all are ways to the same server
 	Trust         Trust
+	Connections   int    // how many are kept, at most [MaxConnections]; 0 is 1
 	Name, Version string // of this client
 	Logger        *slog.Logger
 	Observer      Observer
 }
 
-// A Manager keeps one connection. Its goroutine, started by [New] and stopped and
-// awaited by [Manager.Close], alone dials.
+// A Manager keeps connections to a server. Each has a goroutine that alone dials it: all
+// are started by [New] and stopped and awaited by [Manager.Close].
 type Manager struct {
 	config  Config
 	sockets sockets
-	first   int      // the target to try first, modulo their number; the dialing goroutine's
-	session [16]byte // what the last server called this client; the dialing goroutine's
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // run, and the goroutines of connections
+	wg     sync.WaitGroup // the links' goroutines, and those of connections
+	turn   atomic.Uint64  // of Current
+
+	telling sync.Mutex // held over a change and what the observer is told of it; before mu
 
 	mu struct {
 		sync.Mutex
-		current *Conn         // nil while there is none
-		changed chan struct{} // closed when current changes
+		places  []place       // one a link
+		changed chan struct{} // closed when places change
 		live    map[*Conn]struct{}
+		first   int        // the target to ask first
+		last    netip.Addr // the address that answered last
 	}
 }
 
 // New makes the first connection: one attempt over all targets, within ctx, or 15 s if
 // it has no deadline. Only a server that refuses connections for the moment is tried
-// again. After that the manager reconnects by itself until it is closed.
+// again. The others are made after the return, and from then on each comes back by itself
+// until the manager is closed.
 func New(ctx context.Context, c Config) (*Manager, error) {
-	m := &Manager{config: c, sockets: sockets{logger: c.Logger}}
-	m.mu.changed = make(chan struct{})
-	m.mu.live = make(map[*Conn]struct{})
-	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m := newManager(c)
 	conn, err := m.dialFirst(ctx)
 	if err != nil {
 		m.cancel()
@@ -80,10 +85,23 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 		return nil, err
 	}
 	m.sockets.reportBuffers()
-	m.setCurrent(conn)
-	c.Observer.Connected(conn.Addr())
-	m.wg.Go(func() { m.run(conn) })
+	for i := range m.mu.places {
+		l := &link{m: m, index: i}
+		if i == 0 {
+			l.connected(conn)
+		}
+		m.wg.Go(l.run)
+	}
 	return m, nil
+}
+
+func newManager(c Config) *Manager {
+	m := &Manager{config: c, sockets: sockets{logger: c.Logger}}
+	m.mu.places = make([]place, min(max(c.Connections, 1), MaxConnections))
+	m.mu.changed = make(chan struct{})
+	m.mu.live = make(map[*Conn]struct{})
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	return m
 }
 
 func (m *Manager) dialFirst(ctx context.Context) (*Conn, error) {
@@ -92,10 +110,21 @@ func (m *Manager) dialFirst(ctx context.Context) (*Conn, error) {
 		ctx, cancel = context.WithTimeout(ctx, dialPatience)
 		defer cancel()
 	}
+	var refusal error
 	for {
-		conn, err := m.dialAny(ctx)
-		if err == nil || !refused(err) || !sleep(ctx, dialPause+rand.N(dialPause)) {
-			return conn, err
+		conn, err := m.dialAny(ctx, approach{})
+		switch {
+		case err == nil:
+			return conn, nil
+		case refused(err):
+			refusal = err
+		case refusal != nil && ctx.Err() != nil:
+			return nil, refusal // it tells more than that the last attempt was too short
+		default:
+			return nil, err
+		}
+		if !sleep(ctx, dialPause+rand.N(dialPause)) {
+			return nil, refusal
 		}
 	}
 }
@@ -115,103 +144,35 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run waits for the end of the current connection and makes the next one: at once after
-// one that worked, else after a pause that grows, so that a server which accepts and then
-// drops its clients is not stormed.
-func (m *Manager) run(conn *Conn) {
-	failures := 0 // in a row: attempts, and connections on which nothing worked
-	for {
-		var pause time.Duration
-		select {
-		case <-m.ctx.Done():
-			return
-		case <-conn.Done():
-			m.setCurrent(nil)
-			m.config.Logger.Warn("connection lost", "server", conn.Addr(), "error", conn.Err())
-			m.config.Observer.Disconnected(conn.Addr(), conn.Err())
-			if conn.wentSilent() {
-				m.first++ // another host may be heard
-			}
-		case <-conn.Draining():
-			m.setCurrent(nil)
-			d := conn.drain()
-			m.config.Logger.Info("server drains", "server", conn.Addr(), "reason", d.Reason)
-			m.config.Observer.Drained(conn.Addr(), d.Reason)
-			// Another host is asked at once; the same one when it said so.
-			if len(m.config.Targets) == 1 {
-				pause = rand.N(min(d.RetryAfter, maxPause) + 1)
-			}
-			m.first++
-		}
-		if conn.worked() {
-			failures = 0
-		} else {
-			failures++
-			pause = max(pause, pauseAfter(failures, youngPause))
-		}
-		next := m.reconnect(pause, &failures)
-		if next == nil {
-			return
-		}
-		conn = next
-		m.setCurrent(conn)
-		m.config.Logger.Info("connected", "server", conn.Addr())
-		m.config.Observer.Connected(conn.Addr())
-	}
-}
-
-// pauseAfter is how long to wait after so many failures in a row; first is the most that
-// it is after the first of them.
-func pauseAfter(failures int, first time.Duration) time.Duration {
-	return rand.N(min(first<<min(failures-1, 8), maxPause) + 1)
-}
-
-// reconnect dials until there is a connection, or returns nil when the manager closes.
-func (m *Manager) reconnect(pause time.Duration, failures *int) *Conn {
-	for attempt := 1; ; attempt++ {
-		if !sleep(m.ctx, pause) {
-			return nil
-		}
-		patience := shortAttempt
-		if attempt%3 == 0 {
-			patience = longAttempt
-		}
-		ctx, cancel := context.WithTimeout(m.ctx, patience*time.Duration(len(m.config.Targets)))
-		conn, err := m.dialAny(ctx)
-		cancel()
-		if err == nil {
-			return conn
-		}
-		if m.ctx.Err() != nil {
-			return nil
-		}
-		*failures++
-		pause = pauseAfter(*failures, firstPause)
-		m.config.Logger.Warn("cannot reconnect", "attempt", attempt, "next try in", pause, "error", err)
-		m.config.Observer.Retrying(attempt, pause, err)
-	}
-}
-
-func (m *Manager) setCurrent(conn *Conn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.current = conn
-	close(m.mu.changed)
-	m.mu.changed = make(chan struct{})
-}
-
-// Current returns the connection that new work belongs on, nil while there is none, and
-// a channel that is closed when that changes.
+// Current returns a connection that takes new work, nil while there is none, and a channel
+// that is closed when something changes. With several connections each call gives the next
+// one; work that lasts belongs on that of [Manager.Home].
 func (m *Manager) Current() (*Conn, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.current, m.mu.changed
+	return next(m.mu.places, m.turn.Add(1)-1), m.mu.changed
 }
 
-// Wait returns the current connection, and waits for one while there is none.
-func (m *Manager) Wait(ctx context.Context) (*Conn, error) {
+// Home returns the connection that work with this key belongs on, nil while there is none
+// or while it is worth waiting for, and a channel that is closed when something changes.
+// Keys in a row are on connections in a row. See home.
+func (m *Manager) Home(key uint64) (*Conn, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return home(m.mu.places, key), m.mu.changed
+}
+
+// Wait returns what [Manager.Current] does, and waits while there is none.
+func (m *Manager) Wait(ctx context.Context) (*Conn, error) { return m.await(ctx, m.Current) }
+
+// WaitHome returns what [Manager.Home] does, and waits while there is none.
+func (m *Manager) WaitHome(ctx context.Context, key uint64) (*Conn, error) {
+	return m.await(ctx, func() (*Conn, <-chan struct{}) { return m.Home(key) })
+}
+
+func (m *Manager) await(ctx context.Context, get func() (*Conn, <-chan struct{})) (*Conn, error) {
 	for {
-		conn, changed := m.Current()
+		conn, changed := get()
 		if conn != nil {
 			return conn, nil
 		}
@@ -225,7 +186,7 @@ func (m *Manager) Wait(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Do sends a request and returns its reply. A request that the server refused for the
+// Do sends a request over any connection and returns its reply. A request that the server refused for the
 // moment is repeated until ctx ends. After a lost connection it is repeated only if
 // again says that doing it twice is the same as once; else the error is an ErrLost. The
 // error is ErrNoStream, and nothing was sent, when ctx ended before there was a stream.
@@ -261,7 +222,7 @@ func (m *Manager) Do(ctx context.Context, request wire.Message, again bool) (wir
 	}
 }
 
-// Try sends a request once, on the connection that there is, and returns its reply.
+// Try sends a request once, on a connection that there is, and returns its reply.
 func (m *Manager) Try(ctx context.Context, request wire.Message) (wire.Message, error) {
 	conn, _ := m.Current()
 	if conn == nil {
@@ -279,7 +240,7 @@ func mayRepeat(err error, again bool) (time.Duration, bool) {
 	return 0, again && errors.Is(err, ErrLost)
 }
 
-// Close ends the connection and waits for every goroutine of the manager. What was not
+// Close ends the connections and waits for every goroutine of the manager. What was not
 // answered by then is lost: callers finish their work first.
 func (m *Manager) Close() {
 	m.cancel()
@@ -293,6 +254,8 @@ func (m *Manager) Close() {
 		conn.close(wire.CodeOK, "client closed")
 	}
 	m.wg.Wait()
-	m.setCurrent(nil)
+	for i := range m.mu.places {
+		m.put(i, nil, false)
+	}
 	m.sockets.close()
 }

@@ -128,7 +128,7 @@ func TestPausesGrow(t *testing.T) {
 	for failures := 1; failures <= 200; failures++ {
 		limit := min(firstPause<<min(failures-1, 20), maxPause)
 		for range 20 {
-			if d := pauseAfter(failures, firstPause); d < 0 || d > limit {
+			if d := pauseAfter(failures, firstPause, maxPause); d < 0 || d > limit {
 				t.Fatalf("pause of %v after %d failures", d, failures)
 			}
 		}
@@ -202,19 +202,16 @@ func blackHole(t *testing.T) Target {
 
 func TestSilentHostLeavesTimeForTheNext(t *testing.T) {
 	p := startPeer(t, answerPings, ignoreStream)
-	m := &Manager{config: Config{Targets: []Target{blackHole(t), p.target()}, Trust: Trust{Pins: []Pin{p.pin}},
-		Logger: slog.New(slog.DiscardHandler)}}
-	m.mu.live = make(map[*Conn]struct{})
-	m.mu.changed = make(chan struct{})
-	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m := newManager(Config{Targets: []Target{blackHole(t), p.target()}, Trust: Trust{Pins: []Pin{p.pin}},
+		Logger: slog.New(slog.DiscardHandler)})
 	defer m.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	conn, err := m.dialAny(ctx)
+	conn, err := m.dialAny(ctx, approach{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.first != 1 {
+	if m.firstTarget() != 1 {
 		t.Errorf("%s answered and is not the first to be asked next time", conn.Addr())
 	}
 }

@@ -83,6 +83,7 @@ type Broker struct {
 	grants struct {
 		sync.Mutex
 		holdings map[batchfmt.ProducerID][]*holding
+		takers   map[string]taker // by name
 	}
 }
 
@@ -109,6 +110,7 @@ func Open(cfg Config) (*Broker, error) {
 	b := &Broker{cfg: cfg, catalog: cat, in: buffers.NewPool(inBudget), out: buffers.NewPool(outBudget)}
 	b.mu.topics = make(map[catalog.TopicID]*topic)
 	b.grants.holdings = make(map[batchfmt.ProducerID][]*holding)
+	b.grants.takers = make(map[string]taker)
 	if err := errors.Join(b.checkCatalog(), b.finishDeletes()); err != nil {
 		return nil, errors.Join(err, cat.Close())
 	}

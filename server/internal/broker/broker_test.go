@@ -68,7 +68,7 @@ func openBrokerWith(t *testing.T, cfg Config) *bench {
 func (x *bench) init(ctx context.Context, instance byte, name string) (*wire.ProducerInited, *wire.Error) {
 	m := &wire.InitProducer{Name: name}
 	m.Instance[0] = instance
-	r, e := x.b.InitProducer(ctx, m)
+	r, e := x.b.InitProducer(ctx, m, "somebody")
 	if e != nil {
 		return nil, e
 	}

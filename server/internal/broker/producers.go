@@ -23,8 +23,8 @@ type holding struct {
 
 // InitProducer hands out a producer id. For a name that another instance holds it first
 // takes away the older one's right everywhere and waits until what that one has in flight
-// is settled.
-func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer) (wire.Message, *wire.Error) {
+// is settled. from says for people who asks: the older instance is told.
+func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer, from string) (wire.Message, *wire.Error) {
 	if m.TransactionalID != "" {
 		return nil, wire.Errorf(wire.CodeTransactionalUnsupported, "transactional id %q: there are no transactions", m.TransactionalID)
 	}
@@ -33,7 +33,7 @@ func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer) (wire.M
 		return nil, refusal(err)
 	}
 	if m.Name != "" {
-		if failure := b.fenceOlder(ctx, p); failure != nil {
+		if failure := b.fenceOlder(ctx, p, from); failure != nil {
 			return nil, failure
 		}
 	}
@@ -43,13 +43,14 @@ func (b *Broker) InitProducer(ctx context.Context, m *wire.InitProducer) (wire.M
 // fenceOlder revokes what older instances hold of p's name, and waits until nothing of them
 // is between its decision and its sync. Asked again, it waits again. A name whose epochs
 // were used up has a new id, and the older instance writes under the one before.
-func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer) *wire.Error {
+func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer, from string) *wire.Error {
 	type place struct {
 		part *partition.Partition
 		id   batchfmt.ProducerID
 	}
 	var places []place
 	b.grants.Lock()
+	b.grants.takers[p.Name] = taker{instance: p.Instance, from: from}
 	for id, holdings := range b.grants.holdings {
 		for _, h := range holdings {
 			if h.name != p.Name || h.instance == p.Instance {
@@ -59,7 +60,7 @@ func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer) *wire.Error
 			if id == p.ID {
 				current = p.Epoch
 			}
-			h.grant.Revoke(current)
+			h.grant.Revoke(current, b.fencerOf(p))
 			for part := range h.lanes {
 				places = append(places, place{part, id})
 			}
@@ -87,11 +88,42 @@ func (b *Broker) Authorize(m *wire.OpenLane, part *partition.Partition) (*partit
 	defer b.grants.Unlock()
 	p, err := b.catalog.Authorize(m.ProducerID, catalog.Key(m.Key))
 	if err != nil {
-		return nil, aboutProducer(m.ProducerID, refusal(err))
+		failure := refusal(err)
+		if _, ok := errors.AsType[*catalog.FencedError](err); ok {
+			failure.Detail += b.takenBy(m.ProducerID)
+		}
+		return nil, aboutProducer(m.ProducerID, failure)
 	}
 	h := b.holding(p)
 	h.lanes[part]++
 	return h.grant, nil
+}
+
+// A taker is who made an instance the holder of a name since the server started.
+type taker struct {
+	instance catalog.InstanceID
+	from     string
+}
+
+// fencerOf says for people who holds the producer now, and since when. The caller has the
+// lock.
+func (b *Broker) fencerOf(p catalog.Producer) string {
+	err := catalog.FencedError{PID: p.ID, Epoch: p.Epoch, Since: p.Since}
+	text := err.Error()
+	if t, ok := b.grants.takers[p.Name]; ok && t.instance == p.Instance {
+		text += ", " + t.from
+	}
+	return text
+}
+
+// takenBy says for people who has the name of a producer id; empty if that is not known any
+// more. The caller has the lock.
+func (b *Broker) takenBy(id batchfmt.ProducerID) string {
+	name, _ := b.catalog.NameOf(id)
+	if t, ok := b.grants.takers[name]; ok {
+		return ", " + t.from
+	}
+	return ""
 }
 
 // holding finds or makes the holding of the present holder; those of older ones lose
@@ -103,7 +135,7 @@ func (b *Broker) holding(p catalog.Producer) *holding {
 			current = h
 			h.grant.Raise(p.Epoch)
 		} else {
-			h.grant.Revoke(p.Epoch)
+			h.grant.Revoke(p.Epoch, b.fencerOf(p))
 		}
 	}
 	if current == nil {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/catalog"
@@ -43,7 +44,7 @@ func (b *Broker) CloseProducer(ctx context.Context, m *wire.CloseProducer) (wire
 	b.grants.Lock()
 	for _, h := range b.grants.holdings[m.ProducerID] {
 		if !stays {
-			h.grant.Revoke(h.grant.Current())
+			h.grant.Revoke(h.grant.Current(), fmt.Sprintf("producer %d was closed by who held its key", m.ProducerID))
 		}
 		for part := range h.lanes {
 			partitions = append(partitions, part)

@@ -101,6 +101,7 @@ func (c *collector) describeWork(s *counters.Set) {
 		value{"appended", &b.Appended}, value{"duplicate", &b.Duplicate}, value{"gap", &b.Gap},
 		value{"fenced", &b.Fenced}, value{"conflict", &b.Conflict}, value{"rejected", &b.Rejected},
 		value{"unknown", &b.Unknown})
+	c.counter("provisional_batches_total", "Batches that were answered as stored before their sync, as their senders had asked for.", &b.Provisional)
 	c.counter("appended_records_total", "Records that were appended to logs.", &s.Appended.Records)
 	c.counter("appended_bytes_total", "Bytes of batches that were appended to logs.", &s.Appended.Bytes)
 	c.family("lookups_total", "Searches in logs for a batch that memory has forgotten, by how they ended.", "result",

@@ -17,13 +17,16 @@ type Set struct {
 // Batches counts batches of producers by the answer that they got, each answer once. See
 // [Batches.Answer] for what belongs where.
 type Batches struct {
-	Appended  Counter // new, stored and durable
+	Appended  Counter // new and stored; durable, but for the provisional ones
 	Duplicate Counter // stored before; answered with the original
 	Gap       Counter // something before it is missing
 	Fenced    Counter // its sender has no right to write any more
 	Conflict  Counter // its sequences hold another batch
 	Rejected  Counter // not stored, for any other reason
 	Unknown   Counter // nobody could say that it is stored and readable, or that it is not
+	// Provisional is how many of Appended and Duplicate were answered before their sync, as
+	// their senders had asked for.
+	Provisional Counter
 }
 
 // Appended counts what appends have put into logs. It is ahead of what is durable.

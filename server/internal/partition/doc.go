@@ -10,6 +10,12 @@
 // groups, and one sync then covers all of them. What is not durable is shown to nobody:
 // neither to readers nor to retries.
 //
+// The one exception is a sender who asked for no more than that his batch is written
+// ([wire.Written]): he and his retries are answered before the sync, and the answer says so.
+// If nobody waits for the sync of such batches it begins 100 ms after the oldest of them at
+// the latest. A crash before it loses them; the lane is then refused to whoever says that it
+// was acknowledged further than it reaches.
+//
 // The owner does not wait for the sync of what it appends, nor for a look-up in the log,
 // nor for a client that does not take its answers. Two rare steps of the log do sync in
 // the owner: the begin of a new segment, and the undo of a group that failed.

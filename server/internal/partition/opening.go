@@ -91,7 +91,7 @@ func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 	if !opening.right().Holds || r.Epoch != opening.right().CurrentEpoch {
 		// Before anything moves: who has no right must not take the lane from who has.
 		v := producerstate.Open(opening.right(), nil, producerstate.OpenRequest{Epoch: r.Epoch}, p.evidence(id, producerstate.Finding{}))
-		r.Reply(nil, p.laneSubject(openRefusal(v), id))
+		r.Reply(nil, p.laneSubject(openRefusal(v, r.Grant), id))
 		return
 	}
 	if o.state.AtLimit(id) {
@@ -164,11 +164,11 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 			p.answerOpening(r, opening, f)
 		})
 	default:
-		refuse(openRefusal(v))
+		refuse(openRefusal(v, r.Grant))
 	}
 }
 
-func openRefusal(v producerstate.OpenVerdict) *wire.Error {
+func openRefusal(v producerstate.OpenVerdict, g *Grant) *wire.Error {
 	code := wire.CodeInternal
 	expected := int64(-1)
 	switch v.Kind {
@@ -181,7 +181,11 @@ func openRefusal(v producerstate.OpenVerdict) *wire.Error {
 	case producerstate.OpenUnknownProducer:
 		code = wire.CodeUnknownProducerID
 	}
-	e := wire.Errorf(code, "%v", v)
+	detail := v.String()
+	if why := g.Fencer(); code == wire.CodeInvalidProducerEpoch && why != "" {
+		detail = why
+	}
+	e := wire.Errorf(code, "%s", detail)
 	e.Expected, e.Sequence = expected, int64(v.Last)
 	return e
 }
@@ -201,6 +205,7 @@ func (p *Partition) park(until batchfmt.Offset, act func(*wire.Error)) {
 		act(p.subject(wire.Errorf(wire.CodeDurabilityUnknown, "%s", o.failure.Detail)))
 	default:
 		o.parked = append(o.parked, parked{until: until, act: act})
+		p.startSync()
 	}
 }
 

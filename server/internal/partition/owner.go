@@ -27,7 +27,9 @@ type owner struct {
 	group   group
 	waiters []waiter // in the order of their appends, but for attached ones
 	syncing bool
-	taken   []command // the queue's items, one buffer reused for all groups
+	since   time.Time   // of the oldest append that no sync has begun for; zero if there is none
+	late    *time.Timer // goes off when the sync of that one is due, if nobody waits for it
+	taken   []command   // the queue's items, one buffer reused for all groups
 
 	lookUps   map[batchfmt.ProducerID]*lookUp // those that run or wait
 	toSearch  []batchfmt.ProducerID           // those that wait, in their order
@@ -79,6 +81,8 @@ type waiter struct {
 // run is the owner's goroutine. It starts in Open and ends by end, which waits for it.
 func (p *Partition) run() {
 	defer close(p.done)
+	p.owner.late = time.NewTimer(maxUnsynced)
+	p.owner.late.Stop()
 	for {
 		p.owner.levels.lanes.Set(p.owner.state.Len())
 		select {
@@ -86,6 +90,8 @@ func (p *Partition) run() {
 			p.work()
 		case d := <-p.synced:
 			p.onSynced(d)
+		case <-p.owner.late.C:
+			p.startSync()
 		case d := <-p.found:
 			p.onFound(d)
 		case mode := <-p.stop:
@@ -123,6 +129,7 @@ func (p *Partition) decide(pr *Produce) {
 	o := &p.owner
 	id := producerstate.IdentityOf(pr.Batch)
 	if id.PID == batchfmt.NoProducer {
+		id.Base = pr.number()
 		p.accept(pr, id) // there is nothing to compare it with
 		return
 	}
@@ -211,9 +218,13 @@ func (p *Partition) act(pr *Produce, id producerstate.Identity, v producerstate.
 		p.countConflict(v)
 		r := refused(v)
 		r.BaseSequence = id.Base
-		if v.Kind == producerstate.Fenced && v.Row == 1 && pr.Opening.grant.Holds() {
-			// The instance is not fenced, only this opening of its lane is over.
-			r.Code, r.Expected = wire.CodeSuperseded, -1
+		if v.Kind == producerstate.Fenced && v.Row == 1 {
+			if pr.Opening.grant.Holds() {
+				// The instance is not fenced, only this opening of its lane is over.
+				r.Code, r.Expected = wire.CodeSuperseded, -1
+			} else if why := pr.Opening.grant.Fencer(); why != "" {
+				r.Detail = why
+			}
 		}
 		e := entry{produce: *pr, result: r}
 		if (v.Kind == producerstate.Conflict || r.NotStored) && !planted.EarlyConflict {
@@ -302,12 +313,15 @@ func (p *Partition) enter(e entry) {
 	e.decided = time.Now()
 	if len(g.batches) == 0 {
 		p.settle(&e, e.decided)
+		p.startSync() // it may wait for an append that nobody has waited for so far
 		return
 	}
 	g.entries = append(g.entries, e)
 }
 
-// settle gives the answer, or lets it wait for the sync; the batch's memory is free.
+// settle gives the answer, or lets it wait for the sync; the batch's memory is free. Who asked
+// for no more than a write is told of it at once. A refusal that rests on something stored
+// waits in any case, as it is for ever.
 func (p *Partition) settle(e *entry, written time.Time) {
 	e.produce.Buffer.Release()
 	e.result.Timings.Queue = e.decided.Sub(e.produce.Arrived)
@@ -322,9 +336,36 @@ func (p *Partition) settle(e *entry, written time.Time) {
 		p.give(e.produce.Sink, r)
 		return
 	}
+	if e.produce.Durability == wire.Written && e.result.Code == wire.CodeOK {
+		p.give(e.produce.Sink, p.owner.provisional(e))
+		return
+	}
 	p.owner.waiters = append(p.owner.waiters, waiter{
 		sink: e.produce.Sink, result: e.result, until: e.until, control: e.control, written: written,
 	})
+}
+
+// provisional is the result of a batch that is written and not durable. It claims no more for
+// the batches before it, whatever their senders asked for.
+func (o *owner) provisional(e *entry) wire.ProduceResult {
+	r := e.result
+	r.Provisional = !planted.WrittenAsSynced
+	if !planted.WrittenPersists {
+		r.PersistedThrough = o.durableThrough(e.produce.Opening.ProducerID())
+	}
+	return r
+}
+
+// durableThrough is the last sequence of a lane that is known to be durable, -1 if none is. A
+// lane that has more batches under way than the window holds does not know.
+func (o *owner) durableThrough(pid batchfmt.ProducerID) batchfmt.Seq {
+	last := producerstate.NoSequence
+	for b := range o.state.Lane(pid).Window() {
+		if b.BaseOffset < o.durable {
+			last = b.Last
+		}
+	}
+	return last
 }
 
 // stands reports whether what an answer rests on is durable.
@@ -335,6 +376,9 @@ func (o *owner) stands(until batchfmt.Offset, control uint64) bool {
 // give hands out a result. No result takes another way.
 func (p *Partition) give(to Sink, r wire.ProduceResult) {
 	p.cfg.Counters.Batches.Answer(r.Code, r.Duplicate)
+	if r.Provisional {
+		p.cfg.Counters.Batches.Provisional.Add(1)
+	}
 	to.Result(r)
 }
 
@@ -356,6 +400,9 @@ func (p *Partition) appendGroup() {
 		o.end = g.next
 		o.unsaved += g.bytes
 		written := time.Now()
+		if o.since.IsZero() {
+			o.since = written
+		}
 		for i := range g.entries {
 			p.settle(&g.entries[i], written)
 		}

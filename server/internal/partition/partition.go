@@ -127,7 +127,8 @@ type Grant struct {
 	ID      batchfmt.ProducerID
 	Epoch   batchfmt.Epoch // when the grant was made
 	revoked atomic.Bool
-	current atomic.Uint32 // the producer's epoch by now
+	current atomic.Uint32          // the producer's epoch by now
+	fencer  atomic.Pointer[string] // who has it instead, for people; set before revoked
 }
 
 // NewGrant makes the grant of the present holder.
@@ -137,10 +138,20 @@ func NewGrant(id batchfmt.ProducerID, epoch batchfmt.Epoch) *Grant {
 	return g
 }
 
-// Revoke takes the right away: a newer instance holds the id, with epoch current.
-func (g *Grant) Revoke(current batchfmt.Epoch) {
+// Revoke takes the right away, for good: the id has epoch current now. why says for people
+// who has it instead; the first one counts.
+func (g *Grant) Revoke(current batchfmt.Epoch, why string) {
 	g.current.Store(uint32(current))
+	g.fencer.CompareAndSwap(nil, &why)
 	g.revoked.Store(true)
+}
+
+// Fencer is why the grant was revoked; empty while it holds.
+func (g *Grant) Fencer() string {
+	if why := g.fencer.Load(); why != nil && !g.Holds() {
+		return *why
+	}
+	return ""
 }
 
 // Raise says that the holder has raised its epoch. It never falls, and a grant that was
@@ -190,13 +201,22 @@ type Sink interface {
 
 // Produce is a batch on its way to the owner. Its bytes were verified.
 type Produce struct {
-	Opening   *Opening
-	Batch     batchfmt.Batch
-	Buffer    *buffers.Buffer // holds Batch; released by the partition
-	Sink      Sink
-	Arrived   time.Time
-	Confirmed batchfmt.Seq
-	Unfit     *wire.Error // why it must not be appended; a retry is answered all the same
+	Opening    *Opening
+	Batch      batchfmt.Batch
+	Buffer     *buffers.Buffer // holds Batch; released by the partition
+	Sink       Sink
+	Durability wire.Durability // Written is answered before the sync; any other is Synced
+	Arrived    time.Time
+	Confirmed  batchfmt.Seq // of a batch without a sequence, the number by which its answer names it
+	Unfit      *wire.Error  // why it must not be appended; a retry is answered all the same
+}
+
+// number is what the answer names the batch by.
+func (pr *Produce) number() batchfmt.Seq {
+	if pr.Batch.ProducerID() == batchfmt.NoProducer {
+		return pr.Confirmed
+	}
+	return pr.Batch.BaseSequence()
 }
 
 func (c Config) withDefaults() Config {

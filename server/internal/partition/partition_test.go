@@ -217,7 +217,7 @@ func TestZombieDoesNotTakeTheLane(t *testing.T) {
 	defer b.close()
 	b.openLane()
 	zombie := NewGrant(7, 0)
-	zombie.Revoke(1)
+	zombie.Revoke(1, "")
 	refused := make(chan *wire.Error, 2)
 	b.p.OpenLane(OpenRequest{Grant: zombie, Reply: func(_ *wire.LaneOpened, e *wire.Error) { refused <- e }})
 	b.p.OpenLane(OpenRequest{Grant: b.grant, Epoch: 5, Reply: func(_ *wire.LaneOpened, e *wire.Error) { refused <- e }})

@@ -4,8 +4,13 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 )
+
+// maxUnsynced is how long an append stays without a sync that nobody waits for: what a crash
+// may take of what was acknowledged as written.
+const maxUnsynced = 100 * time.Millisecond
 
 // syncDone is what the syncer tells the owner.
 type syncDone struct {
@@ -29,15 +34,39 @@ func (p *Partition) runSyncer() {
 	}
 }
 
-// startSync lets the syncer go on if it is idle and there is something to sync.
+// startSync lets the syncer go on if it is idle and somebody waits for what is not durable. If
+// nobody does it sees to it that the syncer goes on in time.
 func (p *Partition) startSync() {
 	o := &p.owner
-	if o.syncing || !o.unsynced() {
-		return
+	switch {
+	case o.syncing: // when it ends there is another look
+	case !o.unsynced():
+		o.since = time.Time{}
+	case o.awaited():
+		p.beginSync()
+	case !planted.SyncNotDue:
+		left := maxUnsynced - time.Since(o.since)
+		if left <= 0 {
+			p.beginSync()
+			return
+		}
+		o.late.Reset(left)
 	}
-	o.syncing = true
+}
+
+// beginSync lets the syncer go on, which must be idle.
+func (p *Partition) beginSync() {
+	o := &p.owner
+	o.syncing, o.since = true, time.Time{}
+	o.late.Stop()
 	o.controls.syncBegins()
 	p.sync <- struct{}{} // never blocks: the syncer is idle and the capacity is 1
+}
+
+// awaited reports whether anybody waits for a sync: an answer, an opening, a settle, a control
+// batch.
+func (o *owner) awaited() bool {
+	return len(o.waiters) > 0 || len(o.parked) > 0 || len(o.controls.waiting) > 0
 }
 
 // unsynced reports whether something that was appended waits for a sync that can come.
@@ -87,7 +116,9 @@ func (p *Partition) shutDown(mode stopMode) {
 		p.refuseQueued()
 		p.dropLookUps() // what was held behind them may append, park or want room
 		for o.syncing || o.unsynced() {
-			p.startSync()
+			if !o.syncing {
+				p.beginSync()
+			}
 			p.onSynced(<-p.synced)
 		}
 		p.failParked(p.queue.closed)
@@ -97,6 +128,7 @@ func (p *Partition) shutDown(mode stopMode) {
 		<-p.synced
 	}
 	close(p.sync)
+	o.late.Stop()
 	o.levels.lanes.Set(0)
 	o.levels.retired.Set(0)
 }
@@ -118,7 +150,7 @@ func (p *Partition) refuseQueued() {
 
 func (p *Partition) refuse(pr *Produce, why *wire.Error) {
 	r := refusal(why.Code, why.Detail)
-	r.BaseSequence = pr.Batch.BaseSequence()
+	r.BaseSequence = pr.number()
 	pr.Buffer.Release()
 	p.give(pr.Sink, r)
 }

@@ -27,6 +27,12 @@ const (
 	NameEarlyState = "early-state"
 	// NameEarlyAck answers a batch when it is written, before it is synced.
 	NameEarlyAck = "early-ack"
+	// NameWrittenAsSynced answers a batch that is only written without saying so.
+	NameWrittenAsSynced = "written-as-synced"
+	// NameWrittenPersists takes a batch that is only written, and all before it, for persisted.
+	NameWrittenPersists = "written-persists"
+	// NameSyncNotDue syncs only when somebody waits for it.
+	NameSyncNotDue = "sync-not-due"
 	// NameLimitsFirst asks for the size of a batch before it asks whether it is a retry.
 	NameLimitsFirst = "limits-first"
 	// NameClockExpiry forgets all producers when the wall clock is a day ahead of the last append.

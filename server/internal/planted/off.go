@@ -13,6 +13,9 @@ const (
 	DedupOff          = false
 	EarlyState        = false
 	EarlyAck          = false
+	WrittenAsSynced   = false
+	WrittenPersists   = false
+	SyncNotDue        = false
 	LimitsFirst       = false
 	ClockExpiry       = false
 	LostIsStored      = false

@@ -15,6 +15,9 @@ var (
 	DedupOff          = os.Getenv(EnvBug) == NameDedupOff
 	EarlyState        = os.Getenv(EnvBug) == NameEarlyState
 	EarlyAck          = os.Getenv(EnvBug) == NameEarlyAck
+	WrittenAsSynced   = os.Getenv(EnvBug) == NameWrittenAsSynced
+	WrittenPersists   = os.Getenv(EnvBug) == NameWrittenPersists
+	SyncNotDue        = os.Getenv(EnvBug) == NameSyncNotDue
 	LimitsFirst       = os.Getenv(EnvBug) == NameLimitsFirst
 	ClockExpiry       = os.Getenv(EnvBug) == NameClockExpiry
 	LostIsStored      = os.Getenv(EnvBug) == NameLostIsStored

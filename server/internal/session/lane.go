@@ -2,7 +2,6 @@ package session
 
 import (
 	"bufio"
-	"encoding/binary"
 	"io"
 	"sync/atomic"
 	"time"
@@ -206,14 +205,14 @@ func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
 	if len(head) < wire.ProduceHead {
 		return &wire.FrameError{Kind: h.Kind, Field: "size", Reason: "is less than the head"}
 	}
-	num := binary.LittleEndian.Uint32(head)
+	num, confirmed := wire.PeekProduce(head)
 	l := ls.lanes[num]
 	if l == nil || !l.open.Load() {
-		return ls.skip(in, h, num, wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", num))
+		return ls.skip(in, h, num, confirmed, wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", num))
 	}
 	buf := ls.s.in.Get(h.Size)
 	if buf == nil {
-		return ls.skip(in, h, num, wire.Errorf(wire.CodeThrottled, "the memory for frames is in use"))
+		return ls.skip(in, h, num, confirmed, wire.Errorf(wire.CodeThrottled, "the memory for frames is in use"))
 	}
 	copy(buf.B, head)
 	if _, err := io.ReadFull(in, buf.B[len(head):]); err != nil {
@@ -229,7 +228,7 @@ func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
 		ls.s.cut()
 	}
 	if failure := ls.submit(l, &m, buf); failure != nil {
-		ls.refuse(m.Lane, batchfmt.SequenceOf(m.Batch), failure)
+		ls.refuse(m.Lane, m.Number(), failure)
 		buf.Release()
 	}
 	return nil
@@ -250,8 +249,9 @@ func frameTimeout(size int) time.Duration {
 
 // submit hands the batch over; from then on buf belongs to the partition.
 func (ls *laneStream) submit(l *lane, m *wire.Produce, buf *buffers.Buffer) *wire.Error {
-	if m.Durability != wire.Synced {
-		return wire.Errorf(wire.CodeInvalidDurability, "durability %d is not offered, only %d (synced)", m.Durability, wire.Synced)
+	if m.Durability != wire.Synced && m.Durability != wire.Written {
+		return wire.Errorf(wire.CodeInvalidDurability, "durability %d is not offered, only %d (synced) and %d (written)",
+			m.Durability, wire.Synced, wire.Written)
 	}
 	batch, failure := checkBatch(m.Batch, l.opening)
 	if failure != nil {
@@ -263,7 +263,7 @@ func (ls *laneStream) submit(l *lane, m *wire.Produce, buf *buffers.Buffer) *wir
 	}
 	ls.out.owe(1)
 	failure = l.part.Produce(partition.Produce{
-		Opening: l.opening, Batch: batch, Buffer: buf, Sink: l, Arrived: time.Now(),
+		Opening: l.opening, Batch: batch, Buffer: buf, Sink: l, Durability: m.Durability, Arrived: time.Now(),
 		Confirmed: m.ConfirmedThrough, Unfit: ls.unfit(batch),
 	})
 	if failure != nil {
@@ -302,16 +302,17 @@ func (ls *laneStream) unfit(b batchfmt.Batch) *wire.Error {
 }
 
 // skip reads the rest of a frame that is not worth memory, and refuses its batch.
-func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, failure *wire.Error) error {
+func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, confirmed batchfmt.Seq, failure *wire.Error) error {
 	rest := h.Size - wire.ProduceHead
-	head := make([]byte, min(rest, batchfmt.HeaderSize2))
-	if _, err := io.ReadFull(in, head); err != nil {
+	batch := make([]byte, min(rest, batchfmt.HeaderSize2))
+	if _, err := io.ReadFull(in, batch); err != nil {
 		return unexpected(err)
 	}
-	if _, err := io.CopyN(io.Discard, in, int64(rest-len(head))); err != nil {
+	if _, err := io.CopyN(io.Discard, in, int64(rest-len(batch))); err != nil {
 		return unexpected(err)
 	}
-	ls.refuse(num, batchfmt.SequenceOf(head), failure)
+	m := wire.Produce{ConfirmedThrough: confirmed, Batch: batch}
+	ls.refuse(num, m.Number(), failure)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (s *session) request(m wire.Message) (wire.Message, *wire.Error) {
 	b := s.l.cfg.Broker
 	switch m := m.(type) {
 	case *wire.InitProducer:
-		return b.InitProducer(s.conn.Context(), m)
+		return b.InitProducer(s.conn.Context(), m, s.String())
 	case *wire.BumpEpoch:
 		return b.BumpEpoch(m)
 	case *wire.CloseProducer:

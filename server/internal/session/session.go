@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -56,6 +57,11 @@ func newSession(l *Listener, conn *quic.Conn) *session {
 		l: l, conn: conn, address: addressOf(conn.RemoteAddr()), log: l.cfg.Log.With("peer", conn.RemoteAddr().String()),
 		in: b.In().Share(inShare), out: b.Out().Share(outShare),
 	}
+}
+
+// String says for people who the client is.
+func (s *session) String() string {
+	return fmt.Sprintf("%s %s at %s", s.peer.SDKName, s.peer.SDKVersion, s.conn.RemoteAddr())
 }
 
 // close ends the connection with a code that the client can name.

@@ -1,0 +1,146 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+)
+
+// A BatchError says which records of a [Producer.SendBatch] did not end as stored.
+type BatchError struct {
+	Topic string
+	Errs  []error // of each record, in their order; nil for those that are stored
+}
+
+func (e *BatchError) Error() string {
+	failed, first := 0, error(nil)
+	for _, err := range e.Errs {
+		if err != nil && first == nil {
+			first = err
+		}
+		if err != nil {
+			failed++
+		}
+	}
+	return fmt.Sprintf("sdk: produce %q: %d of %d records are not known to be stored, the first because of: %v", e.Topic, failed, len(e.Errs), first)
+}
+
+// Unwrap gives the errors of all records that have one.
+func (e *BatchError) Unwrap() []error {
+	var errs []error
+	for _, err := range e.Errs {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// SendBatch sends records and waits for the outcome of each. It costs less than as many
+// Sends: records of one partition gather before the first is sent. They are stored in their
+// order, but not as one: they may come to lie in several batches, between which there may be
+// records of others, and some may fail while others do not.
+//
+// The acks are as many as the records, and in their order. The error is nil when all are
+// stored, else a *[BatchError], and the acks of records with an error are zero. What Send
+// says of ctx holds for each record.
+func (p *Producer) SendBatch(ctx context.Context, records []Record) ([]Ack, error) {
+	acks, errs := make([]Ack, len(records)), make([]error, len(records))
+	waits := p.acceptAll(ctx, records, errs)
+	failed := false
+	for i := range records {
+		if w := waits[i]; errs[i] == nil {
+			acks[i], errs[i] = w.await(ctx)
+		} else if w != nil {
+			w.reuse()
+		}
+		failed = failed || errs[i] != nil
+	}
+	if failed {
+		return acks, &BatchError{Topic: p.topic, Errs: errs}
+	}
+	return acks, nil
+}
+
+// given is a record on its way into a batch.
+type given struct {
+	record batchfmt.Record
+	cost   int64
+	wait   *waiter
+	index  int // among those of the call
+}
+
+// acceptAll puts records into the batches of their partitions, and an error into errs for
+// each that is not accepted.
+func (p *Producer) acceptAll(ctx context.Context, records []Record, errs []error) []*waiter {
+	waits := make([]*waiter, len(records))
+	var run []given // of one partition, with room in the buffer
+	partition, sticky, now := 0, false, time.Now()
+	flush := func() {
+		p.placeAll(partition, run, errs, now, sticky)
+		run = run[:0]
+	}
+	for i := range records {
+		if ctx.Err() != nil {
+			errs[i] = context.Cause(ctx)
+			continue
+		}
+		record, cost, err := p.prepare(&records[i], now)
+		var to int
+		var anywhere bool
+		if err == nil {
+			to, anywhere, err = p.choosePartition(&records[i])
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		if len(run) > 0 && (sticky != anywhere || !sticky && to != partition) {
+			flush()
+		}
+		if len(run) == 0 {
+			partition, sticky = to, anywhere
+		}
+		ok, err := p.buffer.try(cost)
+		if err == nil && !ok {
+			flush() // what waits here would wait for itself
+			partition, sticky = to, anywhere
+			if err = p.buffer.acquire(ctx, cost, p.pressure); err != nil {
+				err = p.bufferError(ctx, err)
+			}
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		waits[i] = waiters.Get().(*waiter)
+		run = append(run, given{record: record, cost: cost, wait: waits[i], index: i})
+	}
+	flush()
+	return waits
+}
+
+// placeAll gives records to the sender of their partition; those without a say go on to
+// another one when it is that one's turn.
+func (p *Producer) placeAll(partition int, run []given, errs []error, now time.Time, sticky bool) {
+	for len(run) > 0 {
+		s, err := p.sender(partition)
+		took := 0
+		if err == nil {
+			took, err = s.addAll(run, now, sticky)
+		}
+		run = run[took:]
+		switch {
+		case err == nil:
+		case errors.Is(err, errMoveOn):
+			partition = p.moveOn(partition)
+		default:
+			p.buffer.release(run[0].cost)
+			errs[run[0].index] = err
+			run = run[1:]
+		}
+	}
+}

@@ -109,7 +109,13 @@ func (p *Partition) CloseProducer(pid batchfmt.ProducerID, done func(*wire.Error
 		p.afterLookUp(pid, func() {
 			lane := p.owner.state.Lane(pid)
 			if !lane.Known() || lane.Closed() {
-				p.park(lane.PendingEnd(), done)
+				p.park(lane.PendingEnd(), func(failure *wire.Error) {
+					if failure != nil {
+						done(failure)
+						return
+					}
+					p.afterControls(done)
+				})
 				return
 			}
 			p.appendControl(pid, batchfmt.Control{Kind: batchfmt.ControlClose, MinEpoch: lane.Epoch()}, done)

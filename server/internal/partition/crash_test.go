@@ -3,6 +3,7 @@ package partition
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 )
 
 var (
-	crashesFlag = flag.Int("crashes", 0, "how many disks the crash campaign looks at; 0 is 1,500, or 200 with -short")
+	crashesFlag = flag.Int("crashes", 0, "how many disks the crash campaign looks at; 0 is 2,000 and what it takes for five workloads, or 200 with -short")
 	seedFlag    = flag.Uint64("seed", 0, "the first seed of the campaigns")
 )
 
@@ -22,30 +23,55 @@ var (
 func TestCrashAtEveryCall(t *testing.T) {
 	states := *crashesFlag
 	if states == 0 {
-		states = 1500
+		states = 2000
 		if testing.Short() {
 			states = 200
 		}
 	}
+	least := uint64(0)
+	if !testing.Short() {
+		least = *seedFlag + 5 // the fifth world forgets lanes
+	}
 	run := campaign.Start(t, *seedFlag)
-	seen := 0
-	for seed := *seedFlag; seen < states && !t.Failed(); seed++ {
+	seen, did := 0, map[string]int{}
+	for seed := *seedFlag; (seen < states || seed < least) && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, seed)
 				defer w.end()
-				w.mu.watched = true
 				w.mustStart()
+				for range []int{0, 20, 40}[seed%3] { // some have a past
+					w.step()
+				}
+				w.mu.watched = true
 				for range 12 {
 					w.step()
 				}
 				must(t, w.stop())
 				seen += w.states
 				run.Count("states", w.states)
+				for what, n := range w.did() {
+					did[what] += n
+					run.Count(what, n)
+				}
 			})
 		})
 		run.Count("workloads", 1)
 	}
+	for _, what := range []string{"fences", "retirements", "forgotten lanes"} {
+		if did[what] == 0 && !testing.Short() && !t.Failed() {
+			t.Errorf("the workloads came to no %s: %v", what, did)
+		}
+	}
+}
+
+// did counts what not every workload comes to.
+func (w *world) did() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	did := maps.Clone(w.mu.did)
+	did["retirements"] = int(w.cfg.Counters.Producers.Retirements.Load())
+	return did
 }
 
 // end leaves no goroutine behind, whatever has happened.
@@ -58,7 +84,7 @@ func (w *world) end() {
 			close(release)
 		}
 	}
-	if w.p != nil {
+	if w.p != nil && w.p.Gone() == nil {
 		w.kill(false)
 	}
 }
@@ -92,7 +118,7 @@ func TestCrashWithinRecovery(t *testing.T) {
 // within recovers a disk once without being disturbed, and then with a crash at every call.
 func (w *world) within(crashed *vfs.Mem) {
 	w.t.Helper()
-	s := state{mem: crashed.CrashClone(), fates: slices.Clone(w.mu.fates), what: "undisturbed"}
+	s := state{mem: crashed.CrashClone(), fates: slices.Clone(w.mu.fates), ended: maps.Clone(w.mu.ended), what: "undisturbed"}
 	p, stored := w.lookAt(s)
 	defer p.Abandon()
 	mem := crashed.CrashClone()
@@ -114,6 +140,6 @@ func (w *world) within(crashed *vfs.Mem) {
 	q.Abandon()
 	for _, m := range moments {
 		w.states++
-		w.wantSame(m.mem, stored, p.owner.state, m.what)
+		w.wantSame(m.mem, stored, m.what)
 	}
 }

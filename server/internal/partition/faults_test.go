@@ -5,6 +5,9 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -104,7 +107,7 @@ func (w *world) wantStopped() {
 	if w.codes()[wire.CodeDurabilityUnknown] == 0 || w.p.Describe().Code != wire.CodePartitionStopped {
 		w.t.Fatalf("seed %d: the partition has stopped and said %v", w.seed, w.codes())
 	}
-	w.recount()
+	w.begin()
 	for _, pr := range w.producers {
 		if pr.lane == nil {
 			continue
@@ -152,7 +155,7 @@ func (w *world) revive() {
 // goOn expects the right answer to everything.
 func (w *world) goOn(bursts int) {
 	w.t.Helper()
-	w.recount()
+	w.begin()
 	w.exact = true
 	for range bursts {
 		w.burst()
@@ -175,6 +178,47 @@ func TestEveryCallFailsWithENOSPC(t *testing.T) { strikes(t, "", syscall.ENOSPC)
 func TestEverySyncFails(t *testing.T) {
 	strikes(t, vfs.OpSync, syscall.EIO)
 	t.Run("of a directory", func(t *testing.T) { strikes(t, vfs.OpSyncDir, syscall.EIO) })
+}
+
+// A lane that cannot be read is not taken for one that is not there. Whatever is read of lanes
+// that have left memory fails once.
+func TestEveryReadOfARowFails(t *testing.T) {
+	run := campaign.Start(t, *seedFlag)
+	every := uint64(1)
+	if testing.Short() {
+		every = 13
+	}
+	rounds := uint64(60)
+	if everyFault() {
+		rounds = uint64(*crashesFlag)
+	}
+	for seed := *seedFlag; seed < *seedFlag+rounds; seed += every {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed)
+			defer w.end()
+			w.mustStart()
+			for range 15 {
+				w.burst()
+			}
+			w.exact = false
+			var left atomic.Int64
+			left.Store(w.r.Int64N(4))
+			w.disk.Observe(func(op vfs.Op, name string) {
+				if op == vfs.OpRead && strings.HasPrefix(filepath.Base(name), "retired") && left.Add(-1) == -1 {
+					w.disk.Fail(op, 0, 1, syscall.EIO)
+				}
+				w.observe(op, name)
+			})
+			for n := 0; n < 20 && left.Load() >= 0; n++ {
+				w.burst()
+			}
+			if left.Load() < 0 {
+				run.Count("faults", 1)
+			}
+			must(t, w.stop())
+			w.revive()
+		})
+	}
 }
 
 // What was answered before the sync failed is durable, what waited for it is unknown, and
@@ -231,7 +275,7 @@ func (w *world) told() batchfmt.Offset {
 // stored is read; and when there is room again all goes on without a restart.
 func TestDiskFillsUpAndIsFreed(t *testing.T) {
 	run := campaign.Start(t, *seedFlag)
-	seeds := uint64(12)
+	seeds := uint64(20)
 	if everyFault() {
 		seeds = uint64(*crashesFlag / 50)
 	}

@@ -21,12 +21,17 @@ func (w *world) look(s state) {
 	p, stored := w.lookAt(s)
 	defer p.Abandon()
 	for _, crashed := range []*vfs.Mem{s.mem.CrashClone(), s.mem.CrashCloneRandom(w.r)} {
-		w.wantSame(crashed, stored, p.owner.state, s.what+", and after another crash")
+		w.wantSame(crashed, stored, s.what+", and after another crash")
 	}
-	w.retryAll(p, stored, s)
+	log, _ := historyOf(stored)
+	w.retryAll(p, log, s)
 	if w.r.IntN(4) == 0 {
 		after := w.stored(p)
-		w.wantSame(s.mem.CrashClone(), after, p.owner.state, s.what+", and a crash after the retries")
+		if _, err := historyOf(after); err != nil {
+			w.t.Fatalf("seed %d: %s, and the retries: %v", w.seed, s.what, err)
+		}
+		w.checkState(p, after, s.what+", and the retries")
+		w.wantSame(s.mem.CrashClone(), after, s.what+", and a crash after the retries")
 	}
 }
 
@@ -47,14 +52,16 @@ func (w *world) lookAt(s state) (*Partition, []batchfmt.Batch) {
 	stored := w.stored(p)
 	w.checkLog(stored, s)
 	w.checkState(p, stored, s.what)
-	if got := w.readAll(p, s.what); !slices.EqualFunc(got, stored, sameBatch) {
-		w.t.Fatalf("seed %d: %s: readers are given %d batches of %d", w.seed, s.what, len(got), len(stored))
+	shown := slices.DeleteFunc(slices.Clone(stored), batchfmt.Batch.IsControl)
+	if got := w.readAll(p, s.what); !slices.EqualFunc(got, shown, sameBatch) {
+		w.t.Fatalf("seed %d: %s: readers are given %d batches of %d", w.seed, s.what, len(got), len(shown))
 	}
 	right = true
 	return p, stored
 }
 
-func (w *world) wantSame(mem *vfs.Mem, stored []batchfmt.Batch, as *producerstate.State, what string) {
+// wantSame expects a disk to have these batches, and the state that they make.
+func (w *world) wantSame(mem *vfs.Mem, stored []batchfmt.Batch, what string) {
 	w.t.Helper()
 	p, err := Open(w.config(mem))
 	if err != nil {
@@ -65,9 +72,7 @@ func (w *world) wantSame(mem *vfs.Mem, stored []batchfmt.Batch, as *producerstat
 	if got := w.stored(p); !slices.EqualFunc(got, stored, sameBatch) {
 		w.t.Fatalf("seed %d: %s: there are %d batches, %d before", w.seed, what, len(got), len(stored))
 	}
-	if !producerstate.Equal(p.owner.state, as) {
-		w.t.Fatalf("seed %d: %s: the state is another one", w.seed, what)
-	}
+	w.checkState(p, stored, what)
 }
 
 func sameBatch(a, b batchfmt.Batch) bool { return bytes.Equal(a.Bytes(), b.Bytes()) }
@@ -129,55 +134,115 @@ func (w *world) fateOf(b batchfmt.Batch) *fate {
 }
 
 // checkLog expects in the log what was said to be there, once; nothing that was said not to
-// be; and of the rest what was sent and has no answer.
-func (w *world) checkLog(stored []batchfmt.Batch, s state) {
+// be; what keeps that out; and of the rest what was sent and has no answer.
+func (w *world) checkLog(stored []batchfmt.Batch, s state) *history {
 	w.t.Helper()
-	at := map[producerstate.Identity]batchfmt.Offset{}
-	last := map[batchfmt.ProducerID]batchfmt.Seq{}
-	end := batchfmt.Offset(0)
-	for _, b := range stored {
-		id := producerstate.IdentityOf(b)
-		before, ok := last[id.PID]
-		if !ok {
-			before = -1
-		}
-		if b.BaseOffset() != end || id.Base != before+1 {
-			w.t.Fatalf("seed %d: %s: %+v stands at %d, behind offset %d and sequence %d", w.seed, s.what, id, b.BaseOffset(), end, before)
-		}
-		at[id], last[id.PID], end = end, id.Last, b.NextOffset()
+	log, err := historyOf(stored)
+	if err != nil {
+		w.t.Fatalf("seed %d: %s: %v", w.seed, s.what, err)
 	}
+	sent := map[producerstate.Identity]bool{}
 	for i := range s.fates {
 		f := &s.fates[i]
-		offset, ok := at[f.id]
-		delete(at, f.id)
+		offset, ok := log.at[f.id]
+		sent[f.id] = true
 		switch {
 		case f.offset >= 0 && (!ok || offset != f.offset):
 			w.t.Fatalf("seed %d: %s: %+v was said to be at %d, is at %d, there %v", w.seed, s.what, f.id, f.offset, offset, ok)
-		case f.offset < 0 && ok && (f.doubt == 0 || f.never):
+		case f.offset < 0 && ok && (f.doubt == 0 || f.never || f.barred):
 			w.t.Fatalf("seed %d: %s: %+v was said not to be stored, and is at %d", w.seed, s.what, f.id, offset)
-		case f.never && !slices.ContainsFunc(stored, func(b batchfmt.Batch) bool { return inTheWay(b, f.id) }):
+		case f.never && log.lane(f.id.PID).last < f.id.Base:
 			w.t.Fatalf("seed %d: %s: %+v was said to be in conflict, and nothing is in its way", w.seed, s.what, f.id)
+		case f.barred && !log.lane(f.id.PID).keepsOut(f.id):
+			w.t.Fatalf("seed %d: %s: %+v was said never to be stored, and nothing keeps it out", w.seed, s.what, f.id)
 		}
 	}
-	for id := range at {
-		w.t.Fatalf("seed %d: %s: %+v was not sent yet", w.seed, s.what, id)
+	for id, offset := range log.at {
+		if !sent[id] {
+			w.t.Fatalf("seed %d: %s: %+v at %d was not sent yet", w.seed, s.what, id, offset)
+		}
 	}
+	for pid, last := range s.ended {
+		if l := log.lane(pid); l.known && l.ended < last {
+			w.t.Fatalf("seed %d: %s: producer %d was done at %d or behind it, and the log says %d", w.seed, s.what, pid, last, l.ended)
+		}
+	}
+	return log
 }
 
-func inTheWay(b batchfmt.Batch, id producerstate.Identity) bool {
-	return b.ProducerID() == id.PID && b.BaseSequence() <= id.Last && id.Base <= b.LastSequence()
-}
-
-// checkState compares the state with one that is made from all batches.
+// checkState compares what is known of the lanes, in memory and of those that have left it,
+// with what all batches make.
 func (w *world) checkState(p *Partition, stored []batchfmt.Batch, what string) {
 	w.t.Helper()
-	whole := producerstate.New(producerstate.Limits{})
+	whole := producerstate.New(producerstate.Limits{MaxLanes: producerstate.MostLanes})
 	for _, b := range stored {
 		whole.Replay(b)
 	}
-	if !producerstate.Equal(p.owner.state, whole) {
-		w.t.Fatalf("seed %d: %s: the state is not that of the log", w.seed, what)
+	if f := p.owner.state.Forgotten(); f != 0 {
+		w.t.Fatalf("seed %d: %s: nothing is lost, and ids up to %d are forgotten", w.seed, what, f)
 	}
+	for pid, l := range p.owner.state.All() {
+		if l.Known() && !whole.Lane(pid).Known() {
+			w.t.Fatalf("seed %d: %s: there is a lane of %d, and nothing of it in the log", w.seed, what, pid)
+		}
+	}
+	for pid, want := range whole.All() {
+		got := w.laneOf(p, pid, what)
+		ok := got.Known() && sameLane(pid, got, want)
+		if !ok && w.mayHaveForgotten(p, pid) {
+			// What was forgotten may begin anew with what the log has of it behind a snapshot.
+			ok = !got.Known() || got.Last() == want.Last() && got.Epoch() == want.Epoch() || w.damaged && got.Suspect()
+		}
+		if !ok {
+			w.t.Fatalf("seed %d: %s: the lane of %d is %+v, by the log it is %+v", w.seed, what, pid, got, want)
+		}
+	}
+}
+
+// laneOf is a lane, wherever it is; nil if it is nowhere.
+func (w *world) laneOf(p *Partition, pid batchfmt.ProducerID, what string) *producerstate.Lane {
+	w.t.Helper()
+	if l := p.owner.state.Lane(pid); l.Known() {
+		return l
+	}
+	row, ok, err := p.retired.Get(pid)
+	if err != nil && !w.exact {
+		row, ok, err = p.retired.Get(pid) // the one fault may have struck here
+	}
+	if err != nil && !w.damaged {
+		w.t.Fatalf("seed %d: %s: the row of %d: %v", w.seed, what, pid, err)
+	}
+	if !ok {
+		return nil
+	}
+	l, err := p.owner.state.Recall(pid, producerstate.Retired{Row: row.Value, Stale: row.Stale})
+	if err != nil {
+		w.t.Fatalf("seed %d: %s: %v", w.seed, what, err)
+	}
+	return l
+}
+
+// sameLane compares all that follows from the log.
+func sameLane(pid batchfmt.ProducerID, a, b *producerstate.Lane) bool {
+	alone := func(l *producerstate.Lane) *producerstate.State {
+		s := producerstate.New(producerstate.Limits{})
+		if err := s.Restore(pid, producerstate.Retired{Row: producerstate.AppendRow(nil, l)}); err != nil {
+			return producerstate.New(producerstate.Limits{})
+		}
+		return s
+	}
+	return producerstate.Equal(alone(a), alone(b))
+}
+
+// mayHaveForgotten says that the partition has dropped rows, and that one of pid may be among
+// them, or that rows are damaged.
+func (w *world) mayHaveForgotten(p *Partition, pid batchfmt.ProducerID) bool {
+	return w.damaged || w.forgets && p.retired.MayHaveForgotten(pid)
+}
+
+// mayNotKnow says of an answer that it is right because of that.
+func (w *world) mayNotKnow(p *Partition, pid batchfmt.ProducerID, code wire.Code) bool {
+	return w.mayHaveForgotten(p, pid) && (code == wire.CodeUnknownProducerID || code == wire.CodeUnknownOutcome)
 }
 
 // An answer is a Sink for one result.
@@ -188,54 +253,100 @@ type answer struct {
 
 func (a *answer) Result(r wire.ProduceResult) { a.result, a.count = r, a.count+1 }
 
-// retryAll sends everything again that was sent before the state was captured, in order:
-// what is stored is there already, what is not is appended once, and what touches either
-// is a conflict.
-func (w *world) retryAll(p *Partition, stored []batchfmt.Batch, s state) {
+// retryAll sends everything again that was sent before the state was captured. The producers
+// come one after the other, each with room for its lane.
+func (w *world) retryAll(p *Partition, log *history, s state) {
 	w.t.Helper()
-	at := map[producerstate.Identity]batchfmt.Offset{}
-	for _, b := range stored {
-		at[producerstate.IdentityOf(b)] = b.BaseOffset()
+	for _, pr := range slices.Concat(w.producers, w.past) {
+		w.retryLane(p, pr, log, s)
 	}
-	end := p.HighWatermark()
-	line, others := make([]*answer, len(s.fates)), make([]*answer, len(s.fates))
-	for _, pr := range w.producers {
-		lane := w.openFor(p, pr, at, s)
-		w.checkWindow(p, pr, lane, at, s.what)
-		for _, i := range pr.line {
-			if i < len(s.fates) {
-				line[i] = w.retry(p, lane, &s.fates[i])
-			}
+	if got := p.HighWatermark(); got != log.end {
+		w.t.Fatalf("seed %d: %s: after the retries the log ends at %d, not at %d", w.seed, s.what, got, log.end)
+	}
+}
+
+// retryLane sends the batches of one producer: what is stored is there already, what is not is
+// appended once if it is its turn and nothing keeps it out. log is moved with it.
+func (w *world) retryLane(p *Partition, pr *producer, log *history, s state) {
+	w.t.Helper()
+	lane, known := w.openFor(p, pr, log, s)
+	if known && !w.mayHaveForgotten(p, pr.id) {
+		w.checkWindow(p, pr.id, lane, log, s.what)
+	}
+	var sent []*fate
+	for _, i := range slices.Concat(pr.line, pr.others, pr.dead) {
+		if i < len(s.fates) {
+			sent = append(sent, &s.fates[i])
 		}
-		for _, i := range pr.others {
-			if i < len(s.fates) {
-				others[i] = w.retry(p, lane, &s.fates[i])
-			}
-		}
+	}
+	if w.r.IntN(3) == 0 {
+		w.askAll(p, sent, log, s.what)
+	}
+	answers := make([]*answer, len(sent))
+	for n, f := range sent {
+		answers[n] = w.retry(p, lane, f)
 	}
 	synctest.Wait()
-	appended := batchfmt.Offset(0)
-	for i := range s.fates {
-		f := &s.fates[i]
-		ok := true
-		a := line[i]
-		offset, was := at[f.id]
-		switch {
-		case a == nil:
-			a = others[i]
-			ok = a.result.Code == wire.CodeSequenceConflict
-		case was:
-			ok = a.result.Code == wire.CodeOK && a.result.Duplicate && a.result.Verified && a.result.BaseOffset == offset
-		default:
-			appended += batchfmt.Offset(f.id.Last-f.id.Base) + 1
-			ok = a.result.Code == wire.CodeOK && !a.result.Duplicate && a.result.BaseOffset >= end
-		}
-		if !ok || a.count != 1 {
-			w.t.Fatalf("seed %d: %s: the retry of %+v, stored %v at %d, got %d answers: %+v", w.seed, s.what, f.id, was, offset, a.count, a.result)
-		}
+	for n, f := range sent {
+		w.judge(p, f, answers[n], known, log, s.what)
 	}
-	if got := p.HighWatermark(); got != end+appended {
-		w.t.Fatalf("seed %d: %s: the retries moved the end from %d to %d, want %d", w.seed, s.what, end, got, end+appended)
+	quiet := false
+	p.CloseLane(lane, func() { quiet = true })
+	synctest.Wait()
+	if !quiet {
+		w.t.Fatalf("seed %d: %s: the lane of %d does not come to a rest", w.seed, s.what, pr.id)
+	}
+}
+
+// judge compares the answer to a retry with what the log says.
+func (w *world) judge(p *Partition, f *fate, a *answer, known bool, log *history, what string) {
+	w.t.Helper()
+	want, r := log.judge(f.id), a.result
+	offset, was := log.at[f.id]
+	fail := func(why string) {
+		w.t.Fatalf("seed %d: %s: the retry of %+v, stored %v at %d, got %d answers, the last is %+v: %s", w.seed, what, f.id, was, offset, a.count, r, why)
+	}
+	switch {
+	case a.count != 1:
+		fail("want one answer")
+	case w.mayNotKnow(p, f.id.PID, r.Code), !known && r.Code == wire.CodeSuperseded:
+		return
+	case want.differs(r) != "":
+		fail(want.differs(r))
+	case want == wantAgain && r.BaseOffset != offset:
+		fail("that is another place")
+	case want != wantNew:
+		return
+	case f.never || f.barred:
+		fail("it was said never to be stored")
+	case r.BaseOffset != log.end:
+		fail("that is not the end of the log")
+	}
+	log.at[f.id] = r.BaseOffset
+	if log.lanes[f.id.PID] == nil {
+		log.lanes[f.id.PID] = newTrack()
+	}
+	l := log.lanes[f.id.PID]
+	l.known = true
+	l.push(f.id, r.BaseOffset)
+	log.end = l.offset + 1
+}
+
+// askAll asks what became of each batch. To ask changes nothing.
+func (w *world) askAll(p *Partition, sent []*fate, log *history, what string) {
+	w.t.Helper()
+	for _, f := range sent {
+		var m *wire.Resolved
+		var e *wire.Error
+		p.Resolve(ResolveRequest{Batch: f.id, Reply: func(resolved *wire.Resolved, refused *wire.Error) { m, e = resolved, refused }})
+		synctest.Wait()
+		want, offset := log.fateOf(f.id)
+		switch {
+		case e == nil && m != nil && m.Outcome == want && m.Offset == offset:
+		case e == nil && m != nil && m.Outcome == wire.ResolveUnknowable && w.mayHaveForgotten(p, f.id.PID):
+		default:
+			w.t.Fatalf("seed %d: %s: what became of %+v is answered with %+v, %v; want %v at %d", w.seed, what, f.id, m, e, want, offset)
+		}
 	}
 }
 
@@ -250,46 +361,42 @@ func (w *world) retry(p *Partition, lane *Opening, f *fate) *answer {
 	return a
 }
 
-// openFor opens the lane of a producer and expects to be told where it is.
-func (w *world) openFor(p *Partition, pr *producer, at map[producerstate.Identity]batchfmt.Offset, s state) *Opening {
+// openFor opens the lane of a producer and expects to be told where it is; known is false if
+// it was forgotten.
+func (w *world) openFor(p *Partition, pr *producer, log *history, s state) (lane *Opening, known bool) {
 	w.t.Helper()
-	want, offset := batchfmt.Seq(-1), batchfmt.Offset(-1)
-	for i := range s.fates {
-		id := s.fates[i].id
-		if base, ok := at[id]; ok && id.PID == pr.id && id.Last > want {
-			want, offset = id.Last, base+batchfmt.Offset(id.Last-id.Base)
-		}
-	}
 	var opened *wire.LaneOpened
 	var refused *wire.Error
-	lane := p.OpenLane(OpenRequest{Grant: pr.grant, Fresh: true, Reply: func(m *wire.LaneOpened, e *wire.Error) { opened, refused = m, e }})
+	lane = p.OpenLane(OpenRequest{Grant: pr.grant, Epoch: pr.grant.Current(), Fresh: true, Reply: func(m *wire.LaneOpened, e *wire.Error) { opened, refused = m, e }})
 	synctest.Wait()
-	if refused != nil || opened.LastSequence != want || opened.LastOffset != offset {
-		w.t.Fatalf("seed %d: %s: lane %d opens with %+v, %v, want %d at %d", w.seed, s.what, pr.id, opened, refused, want, offset)
+	want := log.lane(pr.id)
+	switch {
+	case refused != nil && w.mayNotKnow(p, pr.id, refused.Code):
+		return lane, false
+	case refused == nil && opened != nil && w.damaged && p.owner.state.Lane(pr.id).Suspect():
+		return lane, true // it may have gone on
+	case refused != nil || opened == nil || opened.LastSequence != want.last:
+	case opened.LastOffset == want.offset, opened.LastOffset < 0 && w.mayHaveForgotten(p, pr.id):
+		return lane, true
 	}
-	return lane
+	w.t.Fatalf("seed %d: %s: lane %d opens with %+v, %v, want %d at %d", w.seed, s.what, pr.id, opened, refused, want.last, want.offset)
+	return nil, false
 }
 
 // checkWindow expects the last five batches of a lane to be known without a look-up, and
 // the one before them by one.
-func (w *world) checkWindow(p *Partition, pr *producer, lane *Opening, at map[producerstate.Identity]batchfmt.Offset, what string) {
+func (w *world) checkWindow(p *Partition, pid batchfmt.ProducerID, lane *Opening, log *history, what string) {
 	w.t.Helper()
-	n := len(pr.line)
-	for n > 0 {
-		if _, ok := at[w.mu.fates[pr.line[n-1]].id]; ok {
-			break
-		}
-		n--
-	}
-	for i := range min(n, producerstate.WindowSize+1) {
-		id := w.mu.fates[pr.line[n-1-i]].id
-		want := producerstate.Verdict{Kind: producerstate.Duplicate, Row: 5, Offset: at[id]}
+	batches := log.lane(pid).batches
+	for i := range min(len(batches), producerstate.WindowSize+1) {
+		id := batches[len(batches)-1-i]
+		want := producerstate.Verdict{Kind: producerstate.Duplicate, Row: 5, Offset: log.at[id]}
 		if i == producerstate.WindowSize {
 			want = producerstate.Verdict{Kind: producerstate.LookUp, Row: 7, Offset: producerstate.UnknownOffset}
 		}
-		v := producerstate.Decide(lane.right(), p.owner.state.Lane(pr.id), id, p.evidence(pr.id, producerstate.Finding{}))
+		v := producerstate.Decide(lane.right(), p.owner.state.Lane(pid), id, p.evidence(pid, producerstate.Finding{}))
 		if v.Kind != want.Kind || v.Row != want.Row || v.Offset != want.Offset {
-			w.t.Fatalf("seed %d: %s: batch %d from the end of lane %d: %v, row %d; want %v", w.seed, what, i, pr.id, v, v.Row, want)
+			w.t.Fatalf("seed %d: %s: batch %d from the end of lane %d: %v, row %d; want %v", w.seed, what, i, pid, v, v.Row, want)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 		r.Reply(nil, p.laneSubject(openRefusal(v, r.Grant), id))
 		return
 	}
+	if opening.asked == 0 {
+		opening.asked = o.state.Ask()
+	}
 	if o.state.AtLimit(id) {
 		p.room(id, func(refused *wire.Error) {
 			if refused != nil {
@@ -105,7 +108,11 @@ func (p *Partition) openLane(r OpenRequest, opening *Opening) {
 		})
 		return
 	}
-	opening.number = o.state.Opened(id)
+	if !o.state.OpenedAs(id, opening.asked) { // it had to wait for room
+		r.Reply(nil, p.laneSubject(wire.Errorf(wire.CodeSuperseded, "a newer opening of the lane came first"), id))
+		return
+	}
+	opening.number = opening.asked
 	p.answerOpening(r, opening, producerstate.Finding{})
 }
 
@@ -117,6 +124,7 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 	if r.Acked != nil {
 		req.Acked = &producerstate.Acked{Seq: r.Acked.Sequence, Offset: r.Acked.Offset, Digest: r.Acked.Digest}
 	}
+	o.state.Cover(id, opening.right().CurrentEpoch)
 	v := producerstate.Open(opening.right(), o.state.Lane(id), req, p.evidence(id, f))
 	refuse := func(e *wire.Error) {
 		o.state.Released(id, opening.number)

@@ -153,6 +153,7 @@ func (p *Partition) verdict(pr *Produce, id producerstate.Identity, f producerst
 	if planted.DedupOff {
 		return producerstate.Verdict{Kind: producerstate.Accept}
 	}
+	o.state.Cover(id.PID, pr.Opening.right().CurrentEpoch)
 	return p.asReadable(producerstate.Decide(pr.Opening.right(), o.state.Lane(id.PID), id, p.evidence(id.PID, f)))
 }
 

@@ -175,7 +175,8 @@ func (g *Grant) Holds() bool { return !g.revoked.Load() }
 // plain lane has no grant.
 type Opening struct {
 	grant  *Grant
-	number uint64 // the owner's; 0 before the owner has seen it
+	asked  uint64 // the owner's: its number; 0 before the owner has seen it
+	number uint64 // the owner's: the same once it is open; 0 before
 	ended  bool   // the owner's: the stream is gone
 }
 

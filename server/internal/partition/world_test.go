@@ -2,8 +2,11 @@ package partition
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/counters"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
@@ -33,8 +37,14 @@ type world struct {
 	disk      *vfs.Faulty
 	p         *Partition // nil before the first start and after one that failed
 	producers []*producer
-	exact     bool // no fault strikes: every answer is known beforehand
-	states    int  // disks looked at
+	past      []*producer // whose lanes were forgotten
+	plain     *Opening
+	busy      map[batchfmt.ProducerID]bool // lanes that may not be able to leave memory now
+	uptime    atomic.Int64                 // what the partition takes for the time since its start
+	exact     bool                         // no fault strikes: every answer is known beforehand
+	forgets   bool                         // few lanes are remembered that have left memory
+	damaged   bool                         // rows of lanes that have left memory are not what was written
+	states    int                          // disks looked at
 
 	mu struct { // taken by the partition's goroutines too, never over anything that blocks
 		sync.Mutex
@@ -42,7 +52,10 @@ type world struct {
 		calls    map[vfs.Op]int    // of the disk; "" is all
 		codes    map[wire.Code]int // answers
 		fates    []fate
-		wrong    []string // what the partition did and must not do
+		ended    map[batchfmt.ProducerID]batchfmt.Seq // who was said to be done, and what was stored by then
+		over     map[*Opening]bool                    // whose streams have ended
+		did      map[string]int                       // what was told that not every workload comes to
+		wrong    []string                             // what the partition did and must not do
 		captured []state
 		watched  bool // capture in front of every call
 		process  int  // answers of earlier processes are not heard
@@ -62,28 +75,40 @@ type fate struct {
 	offset batchfmt.Offset // where it was said to stand; -1 if that was not said
 	doubt  int             // attempts without an answer, or with one that leaves it open
 	never  bool            // it was said that another batch stands in its place for ever
+	barred bool            // it was said that it is not stored and never will be
 }
 
 // A producer writes the batches of its line, in order, and others that touch them.
 type producer struct {
 	id      batchfmt.ProducerID
 	grant   *Grant
-	line    []int // fates; sealed when they are needed
-	others  []int // batches that touch what the line holds
-	next    int   // of line, the first that is not appended, if all goes well
-	told    int   // of line, how many are known to be stored
+	line    []int          // fates; sealed when they are needed
+	others  []int          // batches that touch what the line holds
+	dead    []int          // batches that were of the line before something was settled
+	next    int            // of line, the first that is not appended, if all goes well
+	told    int            // of line, how many are known to be stored
+	fence   batchfmt.Epoch // what is sealed below it was said to be kept out
 	lane    *Opening
 	old     *Opening // the one before
-	opening bool     // the next lane is planned
+	left    *Opening // one whose stream has ended
+	here    bool     // the lane takes batches, or will when it is their turn
+	comes   bool     // its lane is being opened, and may have to wait for room
+	leaves  bool     // its stream ends among the orders that are under way
+	refused bool     // the newest opening was
+	lost    bool     // the partition knows nothing of it any more
 }
 
 // A state is a disk as a power cut leaves it, with what was known when it struck.
 type state struct {
 	mem   *vfs.Mem
 	fates []fate
+	ended map[batchfmt.ProducerID]batchfmt.Seq
 	what  string
 }
 
+// The lanes that fit into memory, and the rows of others that are kept, are so few that lanes
+// leave and come back all the time. In one world of four there is room for all, and in some
+// there are not even rows for all.
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29)), exact: true}
 	limit := new(atomic.Int64)
@@ -95,16 +120,54 @@ func newWorld(t *testing.T, seed uint64) *world {
 			FillBytes: []int64{-1, 1000}[seed/6%2],
 		},
 		NextTerm:       func(after batchfmt.Term) (batchfmt.Term, error) { return after + 1, nil },
-		LastProducerID: func() (batchfmt.ProducerID, error) { return 50, nil },
+		LastProducerID: func() (batchfmt.ProducerID, error) { return 1000, nil },
 		SnapshotBytes:  [][]int{{1200, 300, 600}, {300, 1200, 4000}}[seed/3%2][seed%3],
-		Logger:         slog.New(slog.DiscardHandler),
+		Producers:      producerstate.Limits{MaxLanes: []int{4, 3, 3, 0}[seed%4]},
+		IdleAfter:      time.Hour,
+		Uptime:         func() time.Duration { return time.Duration(w.uptime.Load()) },
+		Counters:       new(counters.Set),
+		Logger:         slog.New(&alarm{Handler: slog.DiscardHandler, w: w}),
 	}
-	for i := range 2 + w.r.IntN(3) {
-		id := batchfmt.ProducerID(7 + i)
-		w.producers = append(w.producers, &producer{id: id, grant: NewGrant(id, 0)})
+	producers := 2 + w.r.IntN(3)
+	if !w.roomy() {
+		producers = 8 + w.r.IntN(3)
+		if seed%5 == 4 {
+			w.forgets, w.cfg.MaxRetired = true, 3
+		}
 	}
+	for range producers {
+		w.newcomer()
+	}
+	w.mu.ended, w.mu.over = map[batchfmt.ProducerID]batchfmt.Seq{}, map[*Opening]bool{}
+	w.mu.did = map[string]int{}
+	w.begin()
 	w.insert(vfs.NewMem())
 	return w
+}
+
+// roomy says that no lane has to leave memory for another one.
+func (w *world) roomy() bool { return w.cfg.Producers.MaxLanes == 0 }
+
+func (w *world) newcomer() {
+	id := batchfmt.ProducerID(7 + len(w.producers) + len(w.past))
+	w.producers = append(w.producers, &producer{id: id, grant: NewGrant(id, 0)})
+}
+
+// An alarm hears what the partition has to say of the retired table, which these disks keep.
+type alarm struct {
+	slog.Handler
+	w *world
+}
+
+func (a *alarm) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+func (a *alarm) Handle(_ context.Context, r slog.Record) error {
+	if a.w.exact && !a.w.damaged && strings.Contains(r.Message, "retired producer") {
+		a.w.mu.Lock()
+		defer a.w.mu.Unlock()
+		a.w.mu.wrong = append(a.w.mu.wrong, r.Message)
+	}
+	return nil
 }
 
 // insert makes a disk the one that the next process works on.
@@ -155,25 +218,37 @@ func (w *world) observe(op vfs.Op, name string) {
 func (w *world) capture(what string) {
 	n := len(w.mu.captured)
 	facts := append([]fate(nil), w.mu.fates...)
+	ended := maps.Clone(w.mu.ended)
 	some := rand.New(rand.NewPCG(w.seed, uint64(w.states+n)))
 	w.mu.captured = append(w.mu.captured,
-		state{w.mu.mem.CrashClone(), facts, "nothing unsynced is kept, before " + what},
-		state{w.mu.mem.CrashCloneRandom(some), facts, "some of what is unsynced is kept, before " + what})
+		state{w.mu.mem.CrashClone(), facts, ended, "nothing unsynced is kept, before " + what},
+		state{w.mu.mem.CrashCloneRandom(some), facts, ended, "some of what is unsynced is kept, before " + what})
 }
 
 // rest waits until nothing moves any more, and looks at all that was captured meanwhile.
 func (w *world) rest() {
 	w.t.Helper()
 	synctest.Wait()
+	w.hear()
 	w.mu.Lock()
-	wrong, captured := w.mu.wrong, w.mu.captured
-	w.mu.wrong, w.mu.captured = nil, nil
+	captured := w.mu.captured
+	w.mu.captured = nil
+	w.mu.Unlock()
+	for _, s := range captured {
+		w.look(s)
+	}
+	w.hear()
+}
+
+// hear fails if the partition did what it must not do.
+func (w *world) hear() {
+	w.t.Helper()
+	w.mu.Lock()
+	wrong := w.mu.wrong
+	w.mu.wrong = nil
 	w.mu.Unlock()
 	if len(wrong) > 0 {
 		w.t.Fatalf("seed %d: %s", w.seed, strings.Join(wrong, "\n"))
-	}
-	for _, s := range captured {
-		w.look(s)
 	}
 }
 
@@ -218,21 +293,87 @@ func (w *world) config(fs vfs.FS) Config {
 func (w *world) learn() {
 	w.t.Helper()
 	stored := w.stored(w.p)
-	w.checkLog(stored, state{fates: w.mu.fates, what: "at a start"})
-	at := map[producerstate.Identity]batchfmt.Offset{}
-	for _, b := range stored {
-		at[producerstate.IdentityOf(b)] = b.BaseOffset()
-	}
+	log := w.checkLog(stored, state{fates: w.mu.fates, ended: w.mu.ended, what: "at a start"})
 	for i := range w.mu.fates {
 		f := &w.mu.fates[i]
 		f.doubt = 0
-		if offset, ok := at[f.id]; ok {
+		if offset, ok := log.at[f.id]; ok {
 			f.offset = offset
 		}
 	}
 	for _, pr := range w.producers {
-		pr.lane, pr.old = nil, nil
+		pr.lane, pr.old, pr.left = nil, nil, nil
+		pr.fence = max(pr.fence, log.lane(pr.id).epoch)
+	}
+	w.plain, _ = w.p.OpenPlain()
+	w.begin()
+}
+
+// begin takes stock when nothing is under way: of the lanes that are held, and of what is
+// still to be sent.
+func (w *world) begin() {
+	w.busy = map[batchfmt.ProducerID]bool{}
+	for i := 0; i < len(w.producers); i++ {
+		pr := w.producers[i]
+		if pr.refused {
+			w.giveBack(pr.old) // it may still hold the lane
+			w.giveBack(pr.lane)
+			pr.lane, pr.old, pr.refused = nil, nil, false
+		}
+		pr.here, pr.comes, pr.leaves = pr.lane != nil, false, false
+		if pr.here {
+			w.busy[pr.id] = true
+		}
+		pr.grant.Raise(pr.fence) // without that nothing new of it would be taken
+		w.sortOut(pr)
 		w.count(pr)
+		pr.told = pr.next
+		if pr.lost && !pr.here {
+			w.past = append(w.past, pr)
+			w.producers = slices.Delete(w.producers, i, i+1)
+			w.newcomer()
+			i--
+		}
+	}
+}
+
+// giveBack ends the stream of an opening that is not the newest, or was refused.
+func (w *world) giveBack(o *Opening) {
+	if o == nil || w.p == nil {
+		return // a new process knows nothing of it
+	}
+	w.mu.Lock()
+	w.mu.over[o] = true
+	w.mu.Unlock()
+	w.p.CloseLane(o, func() {})
+}
+
+// sortOut makes the line of what is stored and what may follow it.
+func (w *world) sortOut(pr *producer) {
+	fates := w.mu.fates
+	isStored := func(f int) bool { return fates[f].offset >= 0 }
+	all := slices.Concat(pr.line, pr.dead)
+	waiting := slices.Clone(pr.line)
+	pr.line, pr.dead = nil, nil
+	for _, f := range all {
+		if isStored(f) {
+			pr.line = append(pr.line, f)
+		}
+	}
+	slices.SortFunc(pr.line, func(a, b int) int { return cmp.Compare(fates[a].id.Base, fates[b].id.Base) })
+	next := batchfmt.Seq(0)
+	if n := len(pr.line); n > 0 {
+		next = fates[pr.line[n-1]].id.Last + 1
+	}
+	for i, f := range all {
+		switch id := fates[f].id; {
+		case isStored(f):
+		case i < len(waiting) && id.Base == next && id.Epoch >= pr.fence && !fates[f].never && !fates[f].barred:
+			pr.line = append(pr.line, f)
+			next = id.Last + 1
+		default:
+			pr.dead = append(pr.dead, f)
+		}
 	}
 }
 
@@ -280,6 +421,7 @@ type attempt struct {
 	fate    int
 	process int
 	want    want
+	told    bool // when it was sent, it was known already that the batch is stored
 }
 
 // want is the answer that is right when no fault strikes.
@@ -292,11 +434,14 @@ const (
 	wantConflict
 	wantSuperseded
 	wantUnfit
+	wantFenced
+	wantLate // a retry from a stream that has ended
 )
 
 // named are the answers that may be given while faults strike.
 var named = []wire.Code{
 	wire.CodeOK, wire.CodeOutOfOrder, wire.CodeSequenceConflict, wire.CodeSuperseded, wire.CodeUnsupportedRecords,
+	wire.CodeInvalidProducerEpoch,
 	wire.CodeStorageError, wire.CodeDiskFull, wire.CodeDurabilityUnknown,
 	wire.CodePartitionStopped, wire.CodeLookUpFailed,
 }
@@ -314,7 +459,9 @@ func (a attempt) Result(r wire.ProduceResult) {
 	if !w.exact && !slices.Contains(named, r.Code) {
 		w.wrong(f, r, "that is no answer to what disks do")
 	}
-	if w.exact {
+	if w.mayNotKnow(w.p, f.id.PID, r.Code) {
+		w.mu.did["batches of forgotten lanes"]++
+	} else if w.exact {
 		if why := a.want.differs(r); why != "" {
 			w.wrong(f, r, why)
 		}
@@ -324,7 +471,7 @@ func (a attempt) Result(r wire.ProduceResult) {
 	}
 	switch outcome := r.Code.Info().Outcome; {
 	case r.Code == wire.CodeOK:
-		if f.never || f.offset >= 0 && f.offset != r.BaseOffset || f.offset >= 0 && !r.Duplicate {
+		if f.never || f.barred || f.offset >= 0 && f.offset != r.BaseOffset || a.told && !r.Duplicate {
 			w.wrong(f, r, "that was said otherwise")
 		}
 		f.offset = r.BaseOffset
@@ -336,9 +483,19 @@ func (a attempt) Result(r wire.ProduceResult) {
 		f.never = true
 		f.doubt--
 	case outcome == wire.NothingHappened || r.NotStored:
-		if f.offset >= 0 && !r.Code.Info().Retry {
+		if f.offset >= 0 && (r.NotStored || !r.Code.Info().Retry) {
 			w.wrong(f, r, "it is stored")
 		}
+		if r.NotStored {
+			f.barred = true
+			w.mu.did["batches behind a fence"]++
+		}
+		f.doubt--
+	case r.Code == wire.CodeSuperseded && r.BaseOffset >= 0:
+		if f.offset >= 0 && f.offset != r.BaseOffset {
+			w.wrong(f, r, "it is stored elsewhere")
+		}
+		f.offset = r.BaseOffset
 		f.doubt--
 	}
 }
@@ -363,22 +520,29 @@ func (want want) differs(r wire.ProduceResult) string {
 		ok = r.Code == wire.CodeSuperseded
 	case wantUnfit:
 		ok = r.Code == wire.CodeUnsupportedRecords
+	case wantFenced:
+		ok = r.Code == wire.CodeInvalidProducerEpoch && r.NotStored
+	case wantLate:
+		ok = r.Code == wire.CodeSuperseded || r.Code == wire.CodeOK && r.Duplicate && r.Verified
 	}
 	if ok {
 		return ""
 	}
-	return "want " + [...]string{"stored anew", "duplicate", "gap", "conflict", "superseded", "unfit"}[want]
+	return "want " + [...]string{"stored anew", "duplicate", "gap", "conflict", "superseded", "unfit", "fenced", "duplicate or superseded"}[want]
 }
 
-// seal makes a batch for a producer and a fate for it.
+// seal makes a batch for a producer, or for none if it is nil, and a fate for it.
 func (w *world) seal(pr *producer, base batchfmt.Seq, records int) int {
 	var builder batchfmt.Builder
 	for range records {
 		value := bytes.Repeat([]byte{byte('a' + w.r.IntN(26))}, w.r.IntN(200))
 		must(w.t, builder.Add(&batchfmt.Record{Value: fmt.Appendf(value, "%d", len(w.mu.fates))}))
 	}
-	s := batchfmt.Seal{ProducerID: pr.id, BaseSequence: base}
-	if w.r.IntN(3) == 0 {
+	s := batchfmt.Seal{}
+	if pr != nil {
+		s = batchfmt.Seal{ProducerID: pr.id, BaseSequence: base, Epoch: pr.grant.Current()}
+	}
+	if pr != nil && w.r.IntN(3) == 0 {
 		s.Position = fmt.Appendf(nil, "position %d", len(w.mu.fates))
 	}
 	raw, err := builder.Seal(nil, s)

@@ -77,7 +77,7 @@ func Decide(right Right, lane *Lane, id Identity, ev Evidence) Verdict {
 			return gap(7, h.last+1)
 		}
 		return lookedUp(id, ev)
-	case h.older(id), h.hidden(id):
+	case h.older(id), lane.hidden(id):
 		return Verdict{Kind: UnknownOutcome, Row: 8, Offset: UnknownOffset}
 	case h.follows(id):
 		return next(right, h, id)

@@ -54,6 +54,13 @@ func laneOf(make func(batchfmt.Epoch, batchfmt.Seq, batchfmt.Seq) Identity, epoc
 	return s.Lane(pid)
 }
 
+// covered is a suspected lane that was met under an epoch.
+func covered(batches int, epoch batchfmt.Epoch) *Lane {
+	l := suspected(batches)
+	l.covered, l.cover = true, epoch
+	return l
+}
+
 // suspected is laneOf whose log is lost behind its last batch.
 func suspected(batches int) *Lane {
 	s := New(Limits{})
@@ -169,7 +176,10 @@ func TestDecideNative(t *testing.T) {
 		{"8: next, where the log is lost", holder, suspected(2), ident(3, 20, 29), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
 		{"8: further on, where the log is lost", holder, suspected(2), ident(3, 40, 49), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
 		{"5: stored before the log was lost", holder, suspected(2), ident(3, 10, 19), settled, Verdict{Kind: Duplicate, Row: 5, Offset: 110, Want: digestOf(3, 10, 19), Have: digestOf(3, 10, 19), Verified: true}},
-		{"9: a new epoch begins behind what is lost", Right{Holds: true, Opening: theOpening, CurrentEpoch: 4}, suspected(2), ident(4, 20, 29), settled, Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 20}},
+		{"8: a new epoch, where nobody knows which ones were lost", Right{Holds: true, Opening: theOpening, CurrentEpoch: 4}, suspected(2), ident(4, 20, 29), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
+		{"8: an epoch that may have been lost", Right{Holds: true, Opening: theOpening, CurrentEpoch: 5}, covered(2, 4), ident(4, 20, 29), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
+		{"8: an epoch that was there", Right{Holds: true, Opening: theOpening, CurrentEpoch: 5}, covered(2, 1), ident(3, 20, 29), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
+		{"9: a new epoch begins behind what is lost", Right{Holds: true, Opening: theOpening, CurrentEpoch: 5}, covered(2, 4), ident(5, 20, 29), settled, Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 20}},
 		{"8: below the floor", holder, replayed(batchfmt.Control{Kind: batchfmt.ControlFence, Floor: 40, Last: 59}), ident(2, 30, 39), settled, Verdict{Kind: UnknownOutcome, Row: 8, Offset: none}},
 
 		{"9: the next one", holder, lane, ident(2, 60, 69), settled, Verdict{Kind: Accept, Row: 9, Offset: none, Expected: 60}},

@@ -29,7 +29,7 @@ const (
 // A lane that was opened and never written is a placeholder: it is not Known, and it is
 // there because its newest opening must be known before its first batch is decided.
 //
-// It has no pointer and 288 bytes, so 4,096 lanes cost some 1.3 MiB, map included.
+// It has no pointer and 296 bytes, so 4,096 lanes cost some 1.3 MiB, map included.
 type Lane struct {
 	history
 
@@ -41,7 +41,9 @@ type Lane struct {
 	open      bool         // the newest opening has a stream
 	looked    bool         // see State.Missed
 	doubtful  bool         // likewise
-	used      uint32       // when it was used last, by State.Tick; seconds
+	covered   bool         // see State.Cover
+	cover     batchfmt.Epoch
+	used      uint32 // when it was used last, by State.Tick; seconds
 }
 
 // history is the part of a lane that follows from the log's bytes alone. It is
@@ -239,9 +241,9 @@ func (h *history) covers(id Identity) bool {
 func (h *history) older(id Identity) bool { return h != nil && id.Last < h.floor }
 
 // hidden: behind a lane that may have gone on where the log is lost, in an epoch that may
-// have been there.
-func (h *history) hidden(id Identity) bool {
-	return h != nil && h.marks&markSuspect != 0 && id.Base > h.last && id.Epoch <= h.epoch
+// have been there. False on nil.
+func (l *Lane) hidden(id Identity) bool {
+	return l.Suspect() && id.Base > l.last && (!l.covered || id.Epoch <= max(l.epoch, l.cover))
 }
 
 // follows: the next range. Base is not negative, so the subtraction cannot overflow.

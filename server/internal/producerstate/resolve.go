@@ -92,7 +92,7 @@ func Resolve(lane *Lane, id Identity, ev Evidence) Resolution {
 		return unknowable("the batch is of an older numbering")
 	case h.covers(id):
 		return resolveByLookUp(id, ev)
-	case h.hidden(id):
+	case lane.hidden(id):
 		return unknowable("what followed the lane's last batch may have been lost with a part of the log")
 	case id.Epoch < h.epoch:
 		return Resolution{Kind: ResolveNever, Offset: UnknownOffset, Reason: fmt.Sprintf("the lane takes epochs from %d on", h.epoch)}

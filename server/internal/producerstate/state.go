@@ -128,7 +128,18 @@ func (s *State) Lost(from, next batchfmt.Offset) {
 	for pid, l := range s.lanes {
 		if l.known && l.lastOffset < next && from < next {
 			s.touch(pid).marks |= markSuspect
+			l.covered = false
 		}
+	}
+}
+
+// Cover says that the producer had this epoch when its lane was met for the first time since
+// it is suspect. Whatever was lost has no higher one, as an epoch only rises: so a batch of a
+// higher epoch was not there. A lane that nobody has covered hides batches of every epoch; a
+// later call changes nothing.
+func (s *State) Cover(pid batchfmt.ProducerID, epoch batchfmt.Epoch) {
+	if l := s.lanes[pid]; l.Suspect() && !l.covered {
+		l.covered, l.cover = true, epoch
 	}
 }
 
@@ -183,13 +194,28 @@ func (s *State) Missed(pid batchfmt.ProducerID, doubtful bool) {
 // The stream must give it back with Released when it ends. Until then a lane that was
 // never written takes up room.
 func (s *State) Opened(pid batchfmt.ProducerID) uint64 {
-	if pid == batchfmt.NoProducer || s.AtLimit(pid) {
-		return 0
+	if number := s.Ask(); s.OpenedAs(pid, number) {
+		return number
+	}
+	return 0
+}
+
+// Ask gives the number of an opening that may have to wait before it is OpenedAs: what is
+// asked for later has a higher one.
+func (s *State) Ask() uint64 {
+	s.openings++
+	return s.openings
+}
+
+// OpenedAs is Opened with a number from Ask. It reports false if there is no room, or if an
+// opening of the lane that was asked for later has come first.
+func (s *State) OpenedAs(pid batchfmt.ProducerID, number uint64) bool {
+	if pid == batchfmt.NoProducer || s.AtLimit(pid) || s.lanes[pid].Opening() > number {
+		return false
 	}
 	l := s.lane(pid)
-	s.openings++
-	l.opening, l.open, l.used = s.openings, true, s.uptime
-	return l.opening
+	l.opening, l.open, l.used = number, true, s.uptime
+	return true
 }
 
 // Released says that the stream with this opening has ended. A lane that was never

@@ -25,6 +25,7 @@ const (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is seen as an error of a write, see run
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -32,13 +33,14 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal ends what does not look at ctx
 	root := rootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
+	if err == nil || errors.Is(err, syscall.EPIPE) && exitCode(err) == exitOther {
+		return 0 // who reads the output has seen enough
 	}
 	fmt.Fprintln(stderr, "quoin:", err)
 	return exitCode(err)
@@ -90,6 +92,15 @@ type unreachableError struct{ error }
 
 func (e unreachableError) Unwrap() error { return e.error }
 
+// errInterrupted is how a command ends that a signal has told to.
+var errInterrupted error = interruptedError{}
+
+type interruptedError struct{}
+
+func (interruptedError) Error() string { return "interrupted" }
+
+func (interruptedError) Unwrap() error { return context.Canceled }
+
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "quoin",
@@ -98,22 +109,23 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see quoin help", args[0])}
+				return usageError{meantCommand(cmd, fmt.Errorf("unknown command %q; see quoin help", args[0]), args[0])}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), logCommand(), batchCommand(), producerCommand(), versionCommand())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{meantFlag(cmd, err)} })
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(serveCommand(), topicCommand(), produceCommand(), consumeCommand(), producerCommand(), logCommand(),
+		batchCommand(), completionCommand(), versionCommand())
 	return root
 }
 
 // noArgs refuses arguments as a mistake in usage.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err != nil {
-		return usageError{err}
+		return usageError{meantCommand(cmd, err, args[0])}
 	}
 	return nil
 }

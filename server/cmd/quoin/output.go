@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -48,6 +49,15 @@ func (o *outputForm) form(w io.Writer) (string, error) {
 		return o.name, nil
 	}
 	return "", usageError{fmt.Errorf("--output %q: it must be table, tsv or json", o.name)}
+}
+
+// summary is a listing for a command that has one row to tell, which notes tell as well: nil
+// when no form was asked for.
+func (o *outputForm) summary(w io.Writer, header ...string) (*listing, error) {
+	if *o == (outputForm{}) {
+		return nil, nil
+	}
+	return o.listing(w, header...)
 }
 
 // isTerminal reports whether what is written to w, or read from it, goes to a person.
@@ -145,11 +155,13 @@ func cell(s string) string {
 	switch {
 	case s == "":
 		return "-"
-	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(s), strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return strconv.Quote(s)
 	}
 	return s
 }
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // known is a number that is negative when there is none.
 func known(n int64) string {

@@ -37,11 +37,12 @@ const lanesHelp = `
 A dash, or null in JSON, is for what is not there or not known.`
 
 const listHelp = `List the producers that the partitions of a topic, or one of them, have in memory, by id. How
-many more have left memory is told on stderr; quoin producer describe finds each.
+many more have left memory is told on stderr; quoin producer describe finds each. A partition
+that has no answer within 3 s is named on stderr, and the others are listed.
 ` + lanesHelp + `
 
 Exit code 3 says that there is no such topic or partition, 5 that the server could not be
-asked, 6 that some partitions of the topic could not tell.`
+asked or has not answered, 6 that some partitions of the topic could not tell.`
 
 func producerListCommand() *cobra.Command {
 	var from remote
@@ -102,8 +103,8 @@ func (l *laneList) run(ctx context.Context, from, to int) error {
 		if err == nil {
 			continue
 		}
-		if !errors.As(err, new(*sdk.ServerError)) {
-			return err // it is not about the partition
+		if !ofPartition(ctx, err) {
+			return err
 		}
 		if failed++; to-from > 1 {
 			fmt.Fprintf(l.note, "partition %d: %v\n", n, err)
@@ -124,8 +125,14 @@ func (l *laneList) run(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// partitionPatience is how long one partition of a list is asked again while it refuses for
-// the moment: it may do so for hours, and there are others.
+// ofPartition reports whether an error says nothing of the other partitions, and there is time
+// for them: the server has refused, or this one has not answered in its time.
+func ofPartition(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (errors.As(err, new(*sdk.ServerError)) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// partitionPatience is how long one partition of a list may take to answer, and is asked again
+// while it refuses for the moment: it may do so for hours, and there are others.
 const partitionPatience = 3 * time.Second
 
 func (l *laneList) partition(ctx context.Context, n int) error {

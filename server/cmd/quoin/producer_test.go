@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quoin-io/quoin/sdk"
@@ -145,7 +148,7 @@ func TestLongTableIsAlignedInParts(t *testing.T) {
 // What one partition cannot tell does not hide the others.
 func TestProducerListOfSomePartitions(t *testing.T) {
 	refused := &sdk.ServerError{Op: "describe producers", Topic: "t", Code: wire.CodeThrottled, Partition: -1, Sequence: -1}
-	lost := errors.New("lost")
+	lost, late := errors.New("lost"), fmt.Errorf("no answer: %w", context.DeadlineExceeded)
 	for _, row := range []struct {
 		name       string
 		answers    []error
@@ -157,6 +160,8 @@ func TestProducerListOfSomePartitions(t *testing.T) {
 		{"one does not", []error{nil, refused, nil}, exitPartial, 2, "partition 1: ", "1 of 3 partitions could not tell"},
 		{"none does", []error{refused, refused}, exitOther, 0, "partition 0: ", "THROTTLED"},
 		{"the only one does not", []error{refused}, exitOther, 0, "", "THROTTLED"},
+		{"one has no answer", []error{nil, late, nil}, exitPartial, 2, "partition 1: no answer: context deadline exceeded\n", "1 of 3 partitions could not tell"},
+		{"none has an answer", []error{late, late}, exitUnreachable, 0, "partition 1: no answer", "no answer"},
 		{"nobody answers any more", []error{nil, lost, nil}, exitOther, 1, "", "lost"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -168,12 +173,46 @@ func TestProducerListOfSomePartitions(t *testing.T) {
 			l := laneList{topic: "t", list: list, note: &note, describe: func(_ context.Context, _ string, n int) (sdk.PartitionProducers, error) {
 				return sdk.PartitionProducers{Lanes: make([]sdk.ProducerLane, 1), Retired: 3, ForgottenUpTo: 8}, row.answers[n]
 			}}
-			err = list.end(l.run(t.Context(), 0, len(row.answers)))
+			err = answer(list.end(l.run(t.Context(), 0, len(row.answers))))
 			if (err == nil) != (row.code == 0) || err != nil && (exitCode(err) != row.code || !strings.Contains(err.Error(), row.text)) {
 				t.Errorf("%v", err)
 			}
 			if strings.Count(out.String(), "\n") != row.rows || !strings.Contains(note.String(), row.note) {
 				t.Errorf("stdout %q, stderr %q", &out, &note)
+			}
+		})
+	}
+}
+
+// A partition that keeps silent costs its own time and no more; but the time of the command
+// bounds all of them.
+func TestProducerListWaitsForOnePartitionOnlySoLong(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		all         time.Duration // for the command
+		code, asked int
+		took        time.Duration
+	}{
+		{"the others are listed", time.Minute, exitPartial, 3, partitionPatience},
+		{"the time is over", time.Second, exitUnreachable, 2, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), row.all)
+			defer cancel()
+			list, err := (&outputForm{name: formTabs}).listing(io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, began := 0, time.Now()
+			l := laneList{topic: "t", list: list, note: io.Discard, describe: func(ctx context.Context, _ string, n int) (sdk.PartitionProducers, error) {
+				if asked++; n == 1 {
+					<-ctx.Done()
+				}
+				return sdk.PartitionProducers{}, context.Cause(ctx)
+			}}
+			err = answer(l.run(ctx, 0, 3))
+			if err == nil || exitCode(err) != row.code || asked != row.asked || time.Since(began) != row.took {
+				t.Errorf("%s: %v, %d asked, in %v", row.name, err, asked, time.Since(began))
 			}
 		})
 	}

@@ -41,8 +41,38 @@ func (r *remote) ask(ctx context.Context, fn func(context.Context, *sdk.Client) 
 		return answer(err)
 	}
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
-	return answer(fn(ctx, client))
+	return answer(meantTopic(ctx, client, fn(ctx, client)))
 }
+
+// streamFlags are those of a command that works until its input or output ends.
+func (r *remote) streamFlags(f *pflag.FlagSet, timeout string) {
+	r.flags(f)
+	f.Lookup("timeout").Usage = timeout
+}
+
+// stream connects within the timeout, and lets fn work for as long as that takes. What
+// happens to the connection meanwhile is told in notes.
+func (r *remote) stream(ctx context.Context, n *notes, fn func(context.Context, *sdk.Client) error) error {
+	url, err := serverURL(r.url)
+	if err != nil {
+		return err
+	}
+	dialing, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	client, err := sdk.Dial(dialing, url, sdk.OnEvent(n.event))
+	if err != nil {
+		return answer(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingPatience)
+		defer cancel()
+		client.Close(ctx) // fn has closed what could report anything
+	}()
+	return answer(meantTopic(ctx, client, fn(ctx, client)))
+}
+
+// partingPatience is how long a command that was interrupted may take to end in order.
+const partingPatience = 5 * time.Second
 
 // serverURL is the URL that was given, or the announced one.
 func serverURL(given string) (string, error) {
@@ -58,24 +88,26 @@ func serverURL(given string) (string, error) {
 
 // answer marks what came of asking a server. First match wins.
 //
-//	the URL is none                           a mistake in usage
-//	topic, partition or producer not there    not found
-//	the key is not the producer's             denied
-//	another refusal                           as it is
-//	the time was over, or nobody answered     unreachable
+//	the URL is none                                   a mistake in usage
+//	topic, partition, producer or offset not there    not found
+//	the key is not the producer's                     denied
+//	another refusal                                   as it is
+//	the time was over, or nobody answered             unreachable
 func answer(err error) error {
 	var dial *sdk.DialError
 	var refused *sdk.ServerError
 	switch {
 	case errors.As(err, &dial) && (dial.Stage == sdk.StageURL || dial.Stage == sdk.StageOptions):
 		return usageError{err}
-	case errors.Is(err, sdk.ErrUnknownTopic), errors.Is(err, sdk.ErrUnknownPartition), errors.Is(err, sdk.ErrUnknownProducer):
+	case errors.Is(err, sdk.ErrUnknownTopic), errors.Is(err, sdk.ErrUnknownPartition), errors.Is(err, sdk.ErrUnknownProducer),
+		errors.Is(err, sdk.ErrOffsetOutOfRange):
 		return notFoundError{err}
 	case errors.As(err, &refused) && refused.Code == wire.CodeProducerKeyMismatch:
 		return deniedError{err}
 	case errors.As(err, &refused):
 		return err
-	case dial != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, sdk.ErrConnectionLost), errors.Is(err, sdk.ErrUnreachable):
+	case dial != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, sdk.ErrDeliveryTimeout),
+		errors.Is(err, sdk.ErrConnectionLost), errors.Is(err, sdk.ErrUnreachable):
 		return unreachableError{err}
 	}
 	return err

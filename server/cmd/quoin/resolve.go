@@ -73,7 +73,7 @@ func (o *resolveOrder) run(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return err
 	}
-	in := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), maxInput))
+	in := bufio.NewReader(io.LimitReader(interruptible(cmd.Context(), cmd.InOrStdin()), maxInput))
 	if text == "-" {
 		if text, err = in.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the token: %w", err)
@@ -121,15 +121,11 @@ func (o *resolveOrder) confirmed(w io.Writer, in *bufio.Reader, terminal bool) e
 	case !terminal:
 		return usageError{errors.New("--settle needs --yes where nobody can be asked")}
 	}
-	fmt.Fprint(w, "Settle it? Type yes: ")
-	answer, err := in.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+	yes, err := confirmed(w, in, "Settle it?")
+	if err == nil && !yes {
+		err = errors.New("not settled: the answer was not yes")
 	}
-	if strings.TrimSpace(answer) != "yes" {
-		return errors.New("not settled: the answer was not yes")
-	}
-	return nil
+	return err
 }
 
 // nothingOfTheBatch keeps what the server could not find, such as a partition, from being

@@ -98,7 +98,7 @@ func (p *Producer) replaceSender(old *sender) (*sender, error) {
 	if s := p.senders[old.partition].Load(); s != old {
 		return s, nil
 	}
-	s := newSender(p, old.partition, old)
+	s := newSender(p, old.partition, old, nil)
 	p.senders[old.partition].Store(s)
 	past := p.mu.past[:0]
 	for _, other := range append(p.mu.past, old) {

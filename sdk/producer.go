@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -43,8 +44,10 @@ type Producer struct {
 		abandoned []Abandoned
 		past      []*sender // of lanes that went on after a loss; their callbacks may not have returned
 	}
-	fenced    sync.Once    // another instance holds the name: that is told once
-	failures  atomic.Int64 // records that did not end as stored
+	outbox    *outbox.Outbox // nil for none
+	found     OutboxFound    // in it
+	fenced    sync.Once      // another instance holds the name: that is told once
+	failures  atomic.Int64   // records that did not end as stored
 	closing   atomic.Bool
 	gone      atomic.Bool   // the server is told that the producer is gone
 	closed    chan struct{} // closed when Close is done
@@ -280,7 +283,7 @@ func (p *Producer) sender(partition int) (*sender, error) {
 	if s := p.senders[partition].Load(); s != nil {
 		return s, nil
 	}
-	s := newSender(p, partition, nil)
+	s := newSender(p, partition, nil, nil)
 	p.senders[partition].Store(s)
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -34,6 +35,8 @@ type producerConfig struct {
 	idempotent      bool
 	named           bool
 	name            string
+	hasOutbox       bool
+	outbox          string // its directory
 	mayDuplicate    bool
 	durability      Durability
 	compression     Compression
@@ -163,6 +166,9 @@ func (c *producerConfig) check() error {
 	if c.named && (c.name == "" || len(c.name) > maxNameBytes) {
 		fault("sdk: Named(%.20q...) has %d bytes, not 1 to %d", c.name, len(c.name), maxNameBytes)
 	}
+	if c.hasOutbox && (!c.named || c.outbox == "") {
+		fault("sdk: Outbox(%q) needs a directory, and Named: without a name nobody could go on with what is left", c.outbox)
+	}
 	if c.idempotent && c.mayDuplicate {
 		fault("sdk: RetryMayDuplicate is for plain producers: what an Idempotent one sends again is stored once")
 	}
@@ -226,13 +232,43 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
 			Sequence: -1, Expected: -1, Detail: fmt.Sprintf("the server does not accept batches of version %d", version)}
 	}
-	if b.config.idempotent {
-		if identity, err = b.init(ctx); err != nil {
-			return nil, err
+	box, found, err := b.openOutbox(info)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.buildOn(box, func() (*Producer, error) {
+		if b.config.idempotent {
+			if identity, err = b.init(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return newProducer(b, info, identity, int(hello.MaxBatchBytes)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found != nil {
+		p.adopt(found)
+	}
+	return p, nil
+}
+
+// buildOn makes the producer with its outbox, if it has one, or closes that.
+func (b *ProducerBuilder) buildOn(box *outbox.Outbox, build func() (*Producer, error)) (*Producer, error) {
+	p, err := build()
+	if err == nil && box != nil {
+		if err = box.Bind(p.identity.ProducerID); err != nil {
+			err = fmt.Errorf("sdk: outbox %s: %w", b.config.outbox, err)
 		}
 	}
-	p := newProducer(b, info, identity, int(hello.MaxBatchBytes))
-	if err := b.client.register(p); err != nil {
+	if err == nil {
+		p.outbox = box
+		err = b.client.register(p)
+	}
+	if err != nil && box != nil {
+		err = errors.Join(err, box.Close())
+	}
+	if err != nil {
 		return nil, err
 	}
 	return p, nil

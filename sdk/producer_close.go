@@ -50,6 +50,11 @@ func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, err
 	if p.closing.CompareAndSwap(false, true) {
 		p.err = p.finish(ctx, inCallback)
 		p.abandoned = p.unknown()
+		if p.outbox != nil {
+			if err := p.outbox.Close(); err != nil {
+				p.err = errors.Join(p.err, fmt.Errorf("sdk: close %q: %w", p.topic, err))
+			}
+		}
 		if p.err == nil && len(p.abandoned) > 0 {
 			p.err = fmt.Errorf("sdk: close %q: the outcome of %d ranges of records is unknown, the first because of: %w",
 				p.topic, len(p.abandoned), p.abandoned[0].Cause)

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -68,7 +69,8 @@ type sender struct {
 	core      laneCore
 	own       *lane.Core // core, unless the producer is plain; nil then
 	conn      *transport.Conn
-	fresh     bool           // it goes on after a loss, and has not been open yet
+	fresh     bool           // it goes on where another one was, and has not been open yet
+	parked    *records       // for which the outbox has no room; nil for none
 	opening   uint64         // number of the current opening
 	openedAs  batchfmt.Epoch // in the current opening
 	lastEpoch batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
@@ -115,11 +117,15 @@ type frozen struct {
 	records   *records
 	frame     *[]byte
 	firstSend int64 // Unix milliseconds
+	resumed   bool  // an earlier process froze it: nobody waits for its records, which are in the outbox alone
+	unsynced  bool  // the outbox has not synced it yet
+	keepErr   error // why it is not in the outbox and cannot be sent
 
 	// Guarded by mu of the sender.
-	token Token // what it is sealed as
-	told  bool  // a Send gave it up: the application knows the token
-	ended bool  // it has its outcome
+	token Token     // what it is sealed as
+	kept  outbox.ID // what it is in the outbox
+	told  bool      // a Send gave it up: the application knows the token
+	ended bool      // it has its outcome
 }
 
 // Bounds of the time in which a batch is settled after its delivery timeout.
@@ -130,8 +136,8 @@ const (
 )
 
 // newSender starts a sender. One that goes on after a loss is given the one before it,
-// which has ended.
-func newSender(p *Producer, partition int, before *sender) *sender {
+// which has ended; one that an outbox knows is given what that knows.
+func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *sender {
 	s := &sender{p: p, partition: partition, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		opened: make(chan struct{}), lastEpoch: p.epoch.current()}
 	var after <-chan struct{}
@@ -140,6 +146,8 @@ func newSender(p *Producer, partition int, before *sender) *sender {
 		s.core = lane.NewPlain(p.config.mayDuplicate)
 	case before != nil:
 		s.own, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
+	case kept != nil:
+		s.own, s.fresh = s.resume(kept), kept.Uncertain
 	case p.config.named: // the holder before may have written
 		s.own, s.fresh = lane.NewFresh(), true
 	default:
@@ -324,11 +332,7 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 	defer s.mu.Unlock()
 	for {
 		if f := w.frozen.Load(); f != nil {
-			if unknown := s.tell(f, w.record); unknown != nil {
-				unknown.Cause = cause
-				return unknown
-			}
-			return nil
+			return s.giveUpFrozen(f, w.record, cause)
 		}
 		select {
 		case <-w.done:
@@ -346,6 +350,23 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 		}
 		s.mu.moved.Wait() // the goroutine has it in hand, and frees it in a moment
 	}
+}
+
+// giveUpFrozen tells that nobody knows the outcome. mu is held; it is not while the outbox
+// writes down that the batch is not to be sent again.
+func (s *sender) giveUpFrozen(f *frozen, record int, cause error) error {
+	unknown := s.tell(f, record)
+	if unknown == nil {
+		return nil
+	}
+	unknown.Cause = cause
+	if s.p.outbox != nil {
+		kept := f.kept
+		s.mu.Unlock()
+		s.mark(kept, s.p.outbox.Unknown)
+		s.mu.Lock()
+	}
+	return unknown
 }
 
 // takenBack counts a record that left the batcher without an outcome. mu is held.

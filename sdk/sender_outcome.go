@@ -6,16 +6,24 @@ import (
 	"time"
 
 	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 )
 
 // complete gives the records of a batch their outcome.
 func (s *sender) complete(f *frozen, o lane.Outcome) {
-	s.recycle(f.frame)
-	f.frame = nil
+	if f.frame != nil {
+		s.recycle(f.frame)
+		f.frame = nil
+	}
 	s.mu.Lock()
 	f.ended = true
 	told := f.told
 	s.mu.Unlock()
+	s.note(f, &o)
+	if f.resumed {
+		s.endResumed(f, &o)
+		return
+	}
 	if told && o.Fate != lane.Unknown && !s.p.plain() {
 		s.p.settled(&f.token, s.resolutionOf(f, &o))
 	}
@@ -41,6 +49,27 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 		s.p.failures.Add(int64(f.Count))
 	}
 	s.endRecords(f.records, out)
+}
+
+// note writes the outcome of a batch into the outbox, before anybody is told. What is not
+// stored must be known there for good: without that nobody may be told so, for the batch
+// would be sent again after a crash.
+func (s *sender) note(f *frozen, o *lane.Outcome) {
+	box := s.p.outbox
+	if box == nil {
+		return
+	}
+	switch o.Fate {
+	case lane.Stored:
+		last := lastOffset(o.Result.BaseOffset, f.Count)
+		s.mark(f.kept, func(id outbox.ID) error { return box.Stored(id, last) })
+	case lane.NotStored:
+		if !s.mark(f.kept, box.NotStored) {
+			o.Fate = lane.Unknown
+		}
+	default:
+		s.mark(f.kept, box.Unknown)
+	}
 }
 
 // nowUnknown lists a batch as unknown.
@@ -115,12 +144,12 @@ func (s *sender) endRecords(batch *records, o *outcome) {
 func (s *sender) expire(now time.Time) {
 	for s.core.Stopped() == nil && s.core.Idle() {
 		s.mu.Lock()
-		oldest := s.mu.batcher.Oldest()
+		oldest := s.oldest()
 		if oldest.IsZero() || now.Before(oldest.Add(s.p.config.deliveryTimeout)) {
 			s.mu.Unlock()
 			return
 		}
-		batch := s.mu.batcher.Take()
+		batch := s.takeOldest()
 		s.mu.Unlock()
 		s.p.failures.Add(int64(len(batch.Tags)))
 		s.endRecords(batch, &outcome{records: batch, err: s.notStored(lane.ErrDeliveryTimeout)})
@@ -149,8 +178,8 @@ func (s *sender) fail(cause error) {
 	s.mu.room = false
 	s.failed.Store(true)
 	var left []*records
-	for !s.mu.batcher.Empty() {
-		left = append(left, s.mu.batcher.Take())
+	for !s.oldest().IsZero() {
+		left = append(left, s.takeOldest())
 	}
 	s.mu.Unlock()
 	for _, batch := range left {

@@ -2,10 +2,12 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -229,7 +231,7 @@ func (s *sender) hasWork() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.mu.batcher.Empty()
+	return !s.oldest().IsZero()
 }
 
 // perform does what the core asks for. What it does may be an event for the core, so it
@@ -296,7 +298,7 @@ func (s *sender) writeUntil() time.Time {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	oldest := s.mu.batcher.Oldest()
+	oldest := s.oldest()
 	if oldest.IsZero() {
 		oldest = time.Now()
 	}
@@ -311,6 +313,12 @@ func (s *sender) send(b *lane.Batch) {
 		return
 	}
 	f := b.Tag.(*frozen)
+	if s.p.outbox != nil {
+		if err := s.ready(f); err != nil {
+			s.holdBack(err)
+			return
+		}
+	}
 	if f.firstSend == 0 {
 		f.firstSend = time.Now().UnixMilli()
 	}
@@ -327,35 +335,66 @@ func (s *sender) send(b *lane.Batch) {
 	s.core.Written(now, b)
 }
 
+// holdBack ends the opening, as the outbox cannot have what is to be sent: the lane tries again
+// after a pause.
+func (s *sender) holdBack(err error) {
+	s.waitsFor.Store(&err)
+	s.p.client.logger.Warn("batch not sent: the outbox does not have it", "topic", s.p.topic, "partition", s.partition, "error", err)
+	s.dropHandle()
+	s.core.Refused(time.Now(), wire.Errorf(wire.CodeThrottled, "%v", err))
+}
+
 // sendDue freezes and sends what is due while the lane has room for it.
 func (s *sender) sendDue() {
 	for {
 		now := time.Now()
 		room, idle := s.core.Room(now), s.core.Idle()
 		s.mu.Lock()
-		s.mu.room, s.mu.idle = room, idle
-		if s.core.Stopped() != nil || !room || !s.mu.batcher.Due(now, idle) {
+		s.mu.room, s.mu.idle = room && s.parked == nil, idle
+		if parked := s.parked; parked != nil && room {
+			s.mu.Unlock()
+			if s.parked = nil; !s.freeze(now, parked) {
+				return
+			}
+			s.perform()
+			continue
+		}
+		if s.parked != nil || s.core.Stopped() != nil || !room || !s.mu.batcher.Due(now, idle) {
 			s.mu.Unlock()
 			return
 		}
 		batch := s.mu.batcher.Take()
 		s.mu.Unlock()
-		s.freeze(now, batch)
+		if !s.freeze(now, batch) {
+			return
+		}
 		s.perform()
 	}
 }
 
-// freeze gives a batch its sequences and its bytes, for good, and sends it.
-func (s *sender) freeze(now time.Time, batch *records) {
+// freeze gives a batch its sequences and its bytes, for good, and sends it. It reports false
+// when the batch has to wait until there is room in the outbox.
+func (s *sender) freeze(now time.Time, batch *records) bool {
 	frame := s.p.frames.Get().(*[]byte)
 	f := &frozen{sender: s, records: batch, frame: frame}
 	f.Base, f.Count = s.core.Next(), len(batch.Tags)
 	f.Deadline = batch.First.Add(s.p.config.deliveryTimeout)
 	f.Tag = f
-	if err := s.sealAs(f, s.p.epoch.current()); err != nil { // a limit of the format: no sequence is spent
+	err := s.sealAs(f, s.p.epoch.current())
+	if err == nil {
+		err = s.keep(f)
+	}
+	switch {
+	case errors.Is(err, ErrOutboxFull), errors.Is(err, outbox.ErrNoSpace):
+		s.waitsFor.Store(&err)
+		s.parked = batch
+		s.recycle(frame)
+		return false
+	case err != nil: // a limit of the format, or the outbox: no sequence is spent
+		s.p.failures.Add(int64(f.Count))
 		s.endRecords(batch, &outcome{records: batch, err: s.notStored(err)})
 		s.recycle(frame)
-		return
+		return true
 	}
 	for i := range batch.Tags {
 		if w := batch.Tags[i].wait; w != nil {
@@ -367,6 +406,7 @@ func (s *sender) freeze(now time.Time, batch *records) {
 	s.mu.moved.Broadcast()
 	s.mu.Unlock()
 	s.core.Enqueue(now, &f.Batch)
+	return true
 }
 
 // sealAs gives f its bytes under an epoch, and with them its digest and its token. Plain
@@ -386,9 +426,13 @@ func (s *sender) sealAs(f *frozen, epoch batchfmt.Epoch) error {
 	if s.p.plain() {
 		return nil
 	}
-	f.token = Token{topic: s.p.topic, topicID: s.p.topicID, partition: int32(s.partition), producerID: s.p.ID(),
-		epoch: uint32(epoch), first: int64(f.Base), records: int32(f.Count), digest: f.Digest, key: s.p.key}
+	f.token = s.tokenOf(f)
 	return nil
+}
+
+func (s *sender) tokenOf(f *frozen) Token {
+	return Token{topic: s.p.topic, topicID: s.p.topicID, partition: int32(s.partition), producerID: s.p.ID(),
+		epoch: uint32(f.Epoch), first: int64(f.Base), records: int32(f.Count), digest: f.Digest, key: s.p.key}
 }
 
 // seal builds the frame: room for its head, then the batch. A batch that compression
@@ -397,7 +441,7 @@ func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq, epoch bat
 	var room [frameRoom]byte
 	frame = append(frame, room[:]...)
 	seal := batchfmt.Seal{Version: batchfmt.Version2, Codec: s.p.config.compression.codec(),
-		ProducerID: s.p.identity.ProducerID, Epoch: epoch, BaseSequence: base}
+		ProducerID: s.p.identity.ProducerID, Epoch: epoch, BaseSequence: base, Position: batch.Position}
 	if s.p.plain() {
 		seal = batchfmt.Seal{Version: batchfmt.Version1, Codec: seal.Codec}
 	}
@@ -427,6 +471,26 @@ func (s *sender) recycle(frame *[]byte) {
 	}
 }
 
+// parkedPause is how often it is looked whether the outbox has room again.
+const parkedPause = 50 * time.Millisecond
+
+// oldest is when the oldest record was accepted that is not frozen, or zero. mu is held.
+func (s *sender) oldest() time.Time {
+	if s.parked != nil {
+		return s.parked.First
+	}
+	return s.mu.batcher.Oldest()
+}
+
+// takeOldest takes the batch of that record, or nil. mu is held.
+func (s *sender) takeOldest() *records {
+	if parked := s.parked; parked != nil {
+		s.parked = nil
+		return parked
+	}
+	return s.mu.batcher.Take()
+}
+
 // nextWake is when step has something to do though nothing happened.
 func (s *sender) nextWake() time.Time {
 	next := s.core.NextTick()
@@ -440,8 +504,11 @@ func (s *sender) nextWake() time.Time {
 	if s.mu.room {
 		add(s.mu.batcher.LingerEnds())
 	}
-	if oldest := s.mu.batcher.Oldest(); !oldest.IsZero() && s.core.Idle() {
+	if oldest := s.oldest(); !oldest.IsZero() && s.core.Idle() {
 		add(oldest.Add(s.p.config.deliveryTimeout))
+	}
+	if s.parked != nil {
+		add(time.Now().Add(parkedPause))
 	}
 	return next
 }

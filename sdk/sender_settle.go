@@ -82,14 +82,23 @@ func (s *sender) raised(now time.Time, a *raiseAnswer) {
 		}
 		f := action.Batch.Tag.(*frozen)
 		f.firstSend = 0
+		if f.resumed && f.records == nil {
+			if f.keepErr = s.reopen(f); f.keepErr != nil {
+				continue // it cannot be sent, and ends as what it is: not stored
+			}
+		}
 		if err := s.sealAs(f, a.epoch); err != nil {
 			panic("sdk: a batch that was sealed before cannot be sealed again: " + err.Error())
 		}
+		s.keepAnew(f)
 	}
 }
 
 // report tells what became of a batch that was unknown.
 func (s *sender) report(f *frozen, m *wire.Resolved) {
+	if s.p.outbox != nil {
+		s.noteSettled(f, m)
+	}
 	for i, token := range s.unknown {
 		if *token == f.token {
 			s.unknown = append(s.unknown[:i:i], s.unknown[i+1:]...)

@@ -25,13 +25,15 @@ type Batch[T any] struct {
 	Tags    []T       // one a record, in order
 	Bytes   int       // what the caller accounted for the records, in all
 	First   time.Time // when the first record was accepted
+	// Position is where the source stands behind the last record; nil for none.
+	Position []byte
 }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch[T]) Reset() {
 	b.Builder.Reset()
 	clear(b.Tags)
-	b.Tags, b.Bytes, b.First = b.Tags[:0], 0, time.Time{}
+	b.Tags, b.Bytes, b.First, b.Position = b.Tags[:0], 0, time.Time{}, nil
 }
 
 // Config of a Batcher. Nothing of it changes later.

@@ -90,6 +90,30 @@ func NewFresh() *Core {
 	return c
 }
 
+// A Resume is what is known of a lane from before: another process had it, and it is gone.
+type Resume struct {
+	Next  batchfmt.Seq    // of the first batch that is frozen now, if the server does not hold more
+	Acked *wire.LanePoint // the last record that was known to be stored; nil for none
+	Epoch batchfmt.Epoch  // highest that a batch was sealed with
+	Fresh bool            // Next may be too low: the lane goes on behind what the server has
+	// Batches are frozen, in the order of their sequences, and have no outcome; any of them may
+	// have been handed over.
+	Batches []*Batch
+	// Told are those of them that must not be sent again, but only settled.
+	Told func(*Batch) bool
+}
+
+// NewResumed returns a lane that goes on where another one was left.
+func NewResumed(r Resume) *Core {
+	c := New()
+	c.next, c.sent, c.acked, c.epoch, c.fresh = r.Next, r.Next-1, r.Acked, r.Epoch, r.Fresh
+	for _, b := range r.Batches {
+		b.attempts, b.uncertain, b.told = 1, true, r.Told(b)
+		c.queue = append(c.queue, b)
+	}
+	return c
+}
+
 // fullJitter spreads a pause over [d/2, d]: many lanes are refused at the same moment
 // and must not come back at the same moment.
 func fullJitter(d time.Duration) time.Duration {

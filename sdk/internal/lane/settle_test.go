@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -377,5 +378,49 @@ func TestNoHoleBehindWhatWasUnknown(t *testing.T) {
 	r.opened(0)
 	if next := r.core.Next(); next != 1 || !r.core.Room(r.now) {
 		t.Errorf("the next batch gets sequence %d, the server waits for 1; %q", next, r.log)
+	}
+}
+
+// A lane of a process that is gone: what must not be sent again is settled before anything is
+// sent, the rest is sent unchanged, and what comes new is behind it.
+func TestResumed(t *testing.T) {
+	batch := func(base batchfmt.Seq) *Batch {
+		return &Batch{Base: base, Count: 1, Epoch: 3, Digest: batchfmt.Digest(base + 7), Deadline: time.Unix(1_000_000, 0).Add(testDelivery)}
+	}
+	stories := []struct {
+		name string
+		told batchfmt.Seq
+		play func(r *rig)
+		want []string
+	}{
+		{"nothing was told", -1, func(r *rig) {
+			r.connect()
+			r.opened(5)
+			r.duplicate(5, 50)
+			r.ok(6, 60)
+			r.enqueue(1)
+			r.ok(7, 70)
+		},
+			[]string{"open acked 4 sent 6", "send 5-5", "5-5 stored at 50", "send 6-6", "6-6 stored at 60", "send 7-7", "7-7 stored at 70"}},
+		{"one is stored that was told to be unknown", 5, func(r *rig) { r.connect(); r.settled(wire.ResolveStored, 50, 5); r.opened(5); r.ok(6, 60) },
+			[]string{"settle 5-5", "5-5 stored at 50", "open acked 5 sent 6", "send 6-6", "6-6 stored at 60"}},
+		{"one is not stored that was told to be unknown", 5, func(r *rig) { r.connect(); r.never(4); r.raised(); r.opened(4); r.ok(5, 50) },
+			[]string{"settle 5-5", "5-5 not stored: " + ErrGivenUp.Error(), "raise to 4", "reseal 5-5", "open acked 4 sent 4", "send 5-5", "5-5 stored at 50"}},
+		{"somebody else wrote under the name", -1, func(r *rig) { r.connect(); r.opened(9) },
+			[]string{"open acked 4 sent 6", "5-5 unknown: PRODUCER_CLONED", "6-6 unknown: PRODUCER_CLONED", "fail: PRODUCER_CLONED"}},
+	}
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			r := newRig()
+			r.epoch = 3
+			r.core = NewResumed(Resume{Next: 7, Acked: &wire.LanePoint{Sequence: 4, Offset: 40, Digest: 11}, Epoch: 3,
+				Batches: []*Batch{batch(5), batch(6)}, Told: func(b *Batch) bool { return b.Base == s.told }})
+			r.core.jitter = func(d time.Duration) time.Duration { return d }
+			r.core.SetGrace(testGrace)
+			s.play(r)
+			if diff := cmp.Diff(s.want, r.log); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

@@ -106,9 +106,6 @@ func Listen(cfg Config) (*Listener, error) {
 	l := &Listener{cfg: cfg, socket: socket}
 	l.transport = &quic.Transport{
 		Conn: socket, StatelessResetKey: &resetKey, TokenGeneratorKey: &tokenKey,
-		// A restarted server answers no packet below a certain size with a stateless reset: with
-		// longer ids the pings of its former clients are above it.
-		ConnectionIDLength:  8,
 		VerifySourceAddress: func(net.Addr) bool { return !unproven.Allow() },
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

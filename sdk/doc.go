@@ -81,6 +81,7 @@
 //	  Idempotent             off           on: stored once, whatever is sent again; off: not sent again
 //	  Named                  none          1 to 255 bytes of UTF-8; implies Idempotent; fences the holder before
 //	  Outbox                 none          a directory of its own; needs Named; a local sync for each batch; 1 GiB
+//	  Position               none          at most 64 bytes a batch; needs Named and one partition
 //	  RetryMayDuplicate      off           only without Idempotent: on trades unknown outcomes for doubles
 //	  Durability             Synced        Written: an ack sooner, and a loss window of 100 ms
 //	  Compression            none          Snappy, Zstd

@@ -116,17 +116,22 @@ func (s *sender) resume(l *outbox.Lane) *lane.Core {
 		r.Acked = &wire.LanePoint{Sequence: l.Acked.Sequence, Offset: l.Acked.Offset, Digest: l.Acked.Digest}
 	}
 	deadline := time.Now().Add(s.p.config.deliveryTimeout)
+	gap := false
 	for i := range l.Batches {
 		b := &l.Batches[i]
-		f := &frozen{sender: s, resumed: true, kept: b.ID, told: mustSettle(l, b)}
+		// Behind what may turn out not to be stored, a position would hide that.
+		told := mustSettle(l, b) || gap && s.p.config.position != nil
+		gap = gap || told
+		f := &frozen{sender: s, resumed: true, kept: b.ID, told: told}
 		f.Base, f.Count, f.Epoch, f.Digest = b.Base, int(b.Last-b.Base)+1, b.Epoch, b.Digest
 		f.Deadline, f.Tag = deadline, f
 		f.token = s.tokenOf(f)
-		if b.Doubtful || l.Uncertain && b.State != outbox.Unknown {
+		if told && b.State != outbox.Unknown {
 			s.mark(f.kept, s.p.outbox.Unknown)
 		}
 		r.Batches = append(r.Batches, &f.Batch)
 	}
+	s.resumed = len(l.Batches)
 	return lane.NewResumed(r)
 }
 
@@ -179,6 +184,9 @@ func (s *sender) ready(f *frozen) error {
 			return err
 		}
 		*frame, f.frame = loaded, frame
+		if batch, err := batchfmt.Parse(loaded[frameRoom:]); err == nil {
+			f.position = bytes.Clone(batch.Position())
+		}
 	}
 	if f.unsynced {
 		if err := s.p.outbox.Sync(); err != nil {
@@ -214,6 +222,10 @@ func (s *sender) reopen(f *frozen) error {
 
 // endResumed tells what became of a batch that an earlier process had left.
 func (s *sender) endResumed(f *frozen, o *lane.Outcome) {
+	s.resumedStored(f, o)
+	if s.resumed--; s.resumed == 0 {
+		close(s.adopted)
+	}
 	if f.records != nil {
 		f.records.Reset()
 		s.p.batches.Put(f.records)

@@ -42,6 +42,7 @@ type Producer struct {
 		sync.Mutex
 		closing   bool // no sender is made any more
 		abandoned []Abandoned
+		position  []byte    // see Position
 		past      []*sender // of lanes that went on after a loss; their callbacks may not have returned
 	}
 	outbox    *outbox.Outbox // nil for none
@@ -156,6 +157,9 @@ func (p *Producer) SendAsync(ctx context.Context, r Record, fn func(Ack, error))
 // TrySend is SendAsync that does not wait: without room in the buffer it returns a
 // *[BufferFullError] at once, and the record was not accepted.
 func (p *Producer) TrySend(r Record, fn func(Ack, error)) error {
+	if p.config.position != nil {
+		return p.tryItem(r, fn)
+	}
 	now := time.Now()
 	record, cost, err := p.prepare(&r, now)
 	if err != nil {
@@ -177,6 +181,9 @@ func (p *Producer) TrySend(r Record, fn func(Ack, error)) error {
 
 // accept puts a record into the batch of its partition, once there is room in the buffer.
 func (p *Producer) accept(ctx context.Context, r *Record, d delivery) error {
+	if p.config.position != nil {
+		return p.acceptItem(ctx, []Record{*r}, []delivery{d})
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -49,7 +50,12 @@ func (e *BatchError) Unwrap() []error {
 // says of ctx holds for each record.
 func (p *Producer) SendBatch(ctx context.Context, records []Record) ([]Ack, error) {
 	acks, errs := make([]Ack, len(records)), make([]error, len(records))
-	waits := p.acceptAll(ctx, records, errs)
+	waits := make([]*waiter, len(records))
+	if p.config.position == nil {
+		p.acceptAll(ctx, records, waits, errs)
+	} else {
+		p.acceptAsOne(ctx, records, waits, errs)
+	}
 	failed := false
 	for i := range records {
 		if w := waits[i]; errs[i] == nil {
@@ -75,8 +81,7 @@ type given struct {
 
 // acceptAll puts records into the batches of their partitions, and an error into errs for
 // each that is not accepted.
-func (p *Producer) acceptAll(ctx context.Context, records []Record, errs []error) []*waiter {
-	waits := make([]*waiter, len(records))
+func (p *Producer) acceptAll(ctx context.Context, records []Record, waits []*waiter, errs []error) {
 	var run []given // of one partition, with room in the buffer
 	partition, sticky, now := 0, false, time.Now()
 	flush := func() {
@@ -120,7 +125,23 @@ func (p *Producer) acceptAll(ctx context.Context, records []Record, errs []error
 		run = append(run, given{record: record, cost: cost, wait: waits[i], index: i})
 	}
 	flush()
-	return waits
+}
+
+// acceptAsOne puts all records into one batch, or an error into errs for each.
+func (p *Producer) acceptAsOne(ctx context.Context, records []Record, waits []*waiter, errs []error) {
+	if len(records) == 0 {
+		return
+	}
+	tags := make([]delivery, len(records))
+	for i := range records {
+		waits[i] = waiters.Get().(*waiter)
+		tags[i].wait = waits[i]
+	}
+	if err := p.acceptItem(ctx, records, tags); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
 }
 
 // placeAll gives records to the sender of their partition; those without a say go on to
@@ -143,4 +164,76 @@ func (p *Producer) placeAll(partition int, run []given, errs []error, now time.T
 			run = run[1:]
 		}
 	}
+}
+
+// SendBatchAsync is SendBatch that returns when the records are accepted; fn is called once,
+// with what SendBatch would return, when all have their outcome. It may be nil. When no record
+// was accepted the error says why, and fn is not called.
+func (p *Producer) SendBatchAsync(ctx context.Context, records []Record, fn func([]Ack, error)) error {
+	if len(records) == 0 {
+		if fn != nil {
+			fn(nil, nil)
+		}
+		return nil
+	}
+	g := &gathered{p: p, fn: fn, acks: make([]Ack, len(records)), errs: make([]error, len(records)), left: len(records) + 1}
+	tags := make([]delivery, len(records))
+	for i := range tags {
+		tags[i].fn = func(ack Ack, err error) { g.outcome(i, ack, err) }
+	}
+	if p.config.position != nil {
+		if err := p.acceptItem(ctx, records, tags); err != nil {
+			return err
+		}
+		g.release()
+		return nil
+	}
+	accepted := false
+	for i := range records {
+		if err := p.accept(ctx, &records[i], tags[i]); err != nil {
+			g.outcome(i, Ack{}, err)
+			continue
+		}
+		accepted = true
+	}
+	if !accepted {
+		return &BatchError{Topic: p.topic, Errs: g.errs}
+	}
+	g.release()
+	return nil
+}
+
+// gathered collects the outcomes of a batch.
+type gathered struct {
+	p    *Producer
+	fn   func([]Ack, error)
+	mu   sync.Mutex
+	acks []Ack
+	errs []error
+	left int // outcomes to come, and one more until all records were accepted
+}
+
+func (g *gathered) outcome(i int, ack Ack, err error) {
+	g.mu.Lock()
+	g.acks[i], g.errs[i] = ack, err
+	g.mu.Unlock()
+	g.release()
+}
+
+// release counts down, and the last one calls fn.
+func (g *gathered) release() {
+	g.mu.Lock()
+	g.left--
+	last := g.left == 0
+	g.mu.Unlock()
+	if !last || g.fn == nil {
+		return
+	}
+	for _, err := range g.errs {
+		if err != nil {
+			g.fn(g.acks, &BatchError{Topic: g.p.topic, Errs: g.errs})
+			return
+		}
+	}
+	g.fn(g.acks, nil)
 }

@@ -35,6 +35,7 @@ type producerConfig struct {
 	idempotent      bool
 	named           bool
 	name            string
+	position        func(*Record) []byte
 	hasOutbox       bool
 	outbox          string // its directory
 	mayDuplicate    bool
@@ -166,6 +167,9 @@ func (c *producerConfig) check() error {
 	if c.named && (c.name == "" || len(c.name) > maxNameBytes) {
 		fault("sdk: Named(%.20q...) has %d bytes, not 1 to %d", c.name, len(c.name), maxNameBytes)
 	}
+	if c.position != nil && !c.named {
+		fault("sdk: Position needs Named: without a name nobody could go on from there")
+	}
 	if c.hasOutbox && (!c.named || c.outbox == "") {
 		fault("sdk: Outbox(%q) needs a directory, and Named: without a name nobody could go on with what is left", c.outbox)
 	}
@@ -219,6 +223,12 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	case b.config.partition >= n:
 		return nil, fmt.Errorf("%w: Partition(%d), topic %q has %d", ErrUnknownPartition, b.config.partition, b.topic, n)
 	}
+	config := b.config
+	if config.position != nil {
+		if config.partition, err = config.onePartition(b.topic, n); err != nil {
+			return nil, err
+		}
+	}
 	conn, err := b.client.transport.Wait(ctx)
 	if err != nil {
 		return nil, serverError("build producer", b.topic, err)
@@ -242,13 +252,22 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 				return nil, err
 			}
 		}
-		return newProducer(b, info, identity, int(hello.MaxBatchBytes)), nil
+		return newProducer(b, config, info, identity, int(hello.MaxBatchBytes)), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	if found != nil {
 		p.adopt(found)
+	}
+	if p.config.position == nil {
+		return p, nil
+	}
+	if err := p.catchUp(ctx); err != nil {
+		closing, cancel := context.WithCancel(ctx)
+		cancel() // nobody has given it anything
+		p.Close(closing)
+		return nil, err
 	}
 	return p, nil
 }
@@ -290,7 +309,7 @@ func (b *ProducerBuilder) init(ctx context.Context) (*wire.ProducerInited, error
 	return inited, nil
 }
 
-func newProducer(b *ProducerBuilder, info *wire.TopicInfo, identity *wire.ProducerInited, connLimit int) *Producer {
+func newProducer(b *ProducerBuilder, config producerConfig, info *wire.TopicInfo, identity *wire.ProducerInited, connLimit int) *Producer {
 	limit := batchfmt.MaxBatchBytes
 	for _, other := range []int{int(info.MaxBatchBytes), connLimit} {
 		if other > 0 {
@@ -298,7 +317,7 @@ func newProducer(b *ProducerBuilder, info *wire.TopicInfo, identity *wire.Produc
 		}
 	}
 	p := &Producer{
-		client: b.client, topic: b.topic, topicID: info.ID, config: b.config,
+		client: b.client, topic: b.topic, topicID: info.ID, config: config,
 		identity: *identity, epoch: newEpoch(identity.Epoch), key: unique.Make(string(identity.Key[:])), limit: limit,
 		senders: make(senderSlots, len(info.Partitions)),
 		buffer:  buffer{max: b.config.maxBuffered},

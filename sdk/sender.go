@@ -66,17 +66,20 @@ type sender struct {
 	inbox inbox
 
 	// The goroutine's own.
-	core      laneCore
-	own       *lane.Core // core, unless the producer is plain; nil then
-	conn      *transport.Conn
-	fresh     bool           // it goes on where another one was, and has not been open yet
-	parked    *records       // for which the outbox has no room; nil for none
-	opening   uint64         // number of the current opening
-	openedAs  batchfmt.Epoch // in the current opening
-	lastEpoch batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
-	unknown   []*Token       // told to be unknown and not settled
-	taken     []inboxEvent
-	actions   []lane.Action
+	core       laneCore
+	own        *lane.Core // core, unless the producer is plain; nil then
+	conn       *transport.Conn
+	positioned batchfmt.Seq   // of what the server has: the sequence whose position is known
+	resumed    int            // batches of the outbox without an outcome
+	adopted    chan struct{}  // closed when there are none
+	fresh      bool           // it goes on where another one was, and has not been open yet
+	parked     *records       // for which the outbox has no room; nil for none
+	opening    uint64         // number of the current opening
+	openedAs   batchfmt.Epoch // in the current opening
+	lastEpoch  batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
+	unknown    []*Token       // told to be unknown and not settled
+	taken      []inboxEvent
+	actions    []lane.Action
 }
 
 // laneCore is what decides about a lane: a [lane.Core], or a [lane.Plain] without an identity.
@@ -116,10 +119,11 @@ type frozen struct {
 	sender    *sender
 	records   *records
 	frame     *[]byte
-	firstSend int64 // Unix milliseconds
-	resumed   bool  // an earlier process froze it: nobody waits for its records, which are in the outbox alone
-	unsynced  bool  // the outbox has not synced it yet
-	keepErr   error // why it is not in the outbox and cannot be sent
+	firstSend int64  // Unix milliseconds
+	position  []byte // of the batch, if it is one of the outbox that was read; nil for none
+	resumed   bool   // an earlier process froze it: nobody waits for its records, which are in the outbox alone
+	unsynced  bool   // the outbox has not synced it yet
+	keepErr   error  // why it is not in the outbox and cannot be sent
 
 	// Guarded by mu of the sender.
 	token Token     // what it is sealed as
@@ -139,7 +143,7 @@ const (
 // which has ended; one that an outbox knows is given what that knows.
 func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *sender {
 	s := &sender{p: p, partition: partition, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		opened: make(chan struct{}), lastEpoch: p.epoch.current()}
+		opened: make(chan struct{}), adopted: make(chan struct{}), positioned: -1, lastEpoch: p.epoch.current()}
 	var after <-chan struct{}
 	switch {
 	case p.plain():
@@ -147,7 +151,7 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	case before != nil:
 		s.own, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
 	case kept != nil:
-		s.own, s.fresh = s.resume(kept), kept.Uncertain
+		s.own, s.fresh = s.resume(kept), kept.Uncertain || p.config.position != nil
 	case p.config.named: // the holder before may have written
 		s.own, s.fresh = lane.NewFresh(), true
 	default:
@@ -156,6 +160,9 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	if s.own != nil {
 		s.own.SetGrace(min(max(p.config.deliveryTimeout/graceShare, minGrace), maxGrace))
 		s.core = s.own
+	}
+	if s.resumed == 0 {
+		close(s.adopted)
 	}
 	s.callbacks = newCallbacks(after)
 	s.life, s.end = context.WithCancel(context.Background())
@@ -342,10 +349,10 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 		}
 		mine := func(d delivery) bool { return d.wait == w }
 		switch {
-		case s.mu.batcher.Remove(int(w.cost), mine):
+		case s.p.config.position == nil && s.mu.batcher.Remove(int(w.cost), mine):
 			s.takenBack(w)
 			return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
-		case s.mu.batcher.Holds(mine): // timestamps that are ages apart keep it in its batch
+		case s.mu.batcher.Holds(mine): // its position, or timestamps that are ages apart, keep it in its batch
 			return &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(), Sequence: -1, Cause: cause}
 		}
 		s.mu.moved.Wait() // the goroutine has it in hand, and frees it in a moment

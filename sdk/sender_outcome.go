@@ -20,6 +20,9 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	told := f.told
 	s.mu.Unlock()
 	s.note(f, &o)
+	if o.Fate == lane.Unknown || o.Fate == lane.NotStored && !f.resumed { // what is resumed leads only to an earlier position
+		s.stopBehind(s.publicCause(o.Cause))
+	}
 	if f.resumed {
 		s.endResumed(f, &o)
 		return
@@ -152,6 +155,7 @@ func (s *sender) expire(now time.Time) {
 		batch := s.takeOldest()
 		s.mu.Unlock()
 		s.p.failures.Add(int64(len(batch.Tags)))
+		s.stopBehind(ErrDeliveryTimeout)
 		s.endRecords(batch, &outcome{records: batch, err: s.notStored(lane.ErrDeliveryTimeout)})
 	}
 }

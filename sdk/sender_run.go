@@ -99,6 +99,7 @@ func (s *sender) takeInbox(now time.Time) {
 			s.raised(now, e.raised)
 		case e.opening != s.opening || s.handle.Load() == nil:
 		case e.opened != nil:
+			s.sawPosition(e.opened.LastSequence, e.opened.Position)
 			s.core.Opened(now, e.opened)
 			s.nowOpen()
 		case e.refused != nil:
@@ -392,6 +393,7 @@ func (s *sender) freeze(now time.Time, batch *records) bool {
 		return false
 	case err != nil: // a limit of the format, or the outbox: no sequence is spent
 		s.p.failures.Add(int64(f.Count))
+		s.stopBehind(err)
 		s.endRecords(batch, &outcome{records: batch, err: s.notStored(err)})
 		s.recycle(frame)
 		return true

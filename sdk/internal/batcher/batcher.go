@@ -49,6 +49,7 @@ type Batcher[T any] struct {
 	config Config
 	full   []*Batch[T] // oldest first
 	open   *Batch[T]   // nil when no record waits
+	last   *Batch[T]   // which took the last record
 	opened uint64
 	now    bool // what waits is due whatever the rule says: somebody flushes, or an answer came
 }
@@ -87,10 +88,36 @@ func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) er
 	}
 	b.open.Tags = append(b.open.Tags, tag)
 	b.open.Bytes += bytes
+	b.last = b.open
 	if b.open.Builder.SectionBytes() >= b.config.BatchBytes {
 		b.closeOpen()
 	}
 	return nil
+}
+
+// Gather sees to it that records of so many bytes in all, as [batchfmt.RecordBytes] says,
+// come into one batch if they are added next, and that nothing is sent between them. The
+// error is a *TooLargeError when no batch can take them. done must be called behind the last.
+func (b *Batcher[T]) Gather(bytes, records int) (done func(), err error) {
+	if bytes > b.config.Limit-batchfmt.HeaderSize2 || records > batchfmt.MaxRecordCount {
+		return nil, &TooLargeError{Bytes: bytes + batchfmt.HeaderSize2, Limit: b.config.Limit}
+	}
+	if b.open != nil && (b.open.Builder.SectionBytes()+bytes > b.config.BatchBytes || b.open.Builder.Len()+records > batchfmt.MaxRecordCount) {
+		b.closeOpen()
+	}
+	full := b.config.BatchBytes
+	b.config.BatchBytes = b.config.Limit
+	return func() {
+		b.config.BatchBytes = full
+		if b.open != nil && b.open.Builder.SectionBytes() >= full {
+			b.closeOpen()
+		}
+	}, nil
+}
+
+// SetPosition says where the source stands behind the last record that was added.
+func (b *Batcher[T]) SetPosition(position []byte) {
+	b.last.Position = append([]byte{}, position...)
 }
 
 func (b *Batcher[T]) fits(size int) bool {

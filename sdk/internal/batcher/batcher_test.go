@@ -69,6 +69,35 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// Records that belong together come into one batch, even a larger one than usual.
+func TestGather(t *testing.T) {
+	b := newBatcher(Config{BatchBytes: 100, Limit: 2000})
+	add(t, b, 60, 0, start)
+	done, err := b.Gather(3*batchfmt.RecordBytes(record(60)), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag := 1; tag <= 3; tag++ {
+		add(t, b, 60, tag, start)
+	}
+	done()
+	b.SetPosition([]byte("after 3"))
+	add(t, b, 10, 4, start)
+	var got [][]int
+	var positions []string
+	for !b.Empty() {
+		batch := b.Take()
+		got, positions = append(got, batch.Tags), append(positions, string(batch.Position))
+	}
+	if !slices.EqualFunc(got, [][]int{{0}, {1, 2, 3}, {4}}, slices.Equal) || !slices.Equal(positions, []string{"", "after 3", ""}) {
+		t.Errorf("batches %v with positions %q", got, positions)
+	}
+	var large *TooLargeError
+	if _, err := b.Gather(2000, 2); !errors.As(err, &large) || large.Limit != 2000 {
+		t.Errorf("too much: %v", err)
+	}
+}
+
 func TestDue(t *testing.T) {
 	const ms = time.Millisecond
 	tests := []struct {

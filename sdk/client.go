@@ -31,6 +31,8 @@ type Client struct {
 	logger    *slog.Logger
 	events    *events
 	settler   *settler
+	hooks     hooks
+	stats     counters
 
 	mu struct {
 		sync.Mutex
@@ -78,7 +80,7 @@ func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) 
 	if err := errors.Join(o.faults...); err != nil {
 		return nil, &DialError{Stage: StageOptions, Err: err}
 	}
-	c := &Client{logger: o.logger, events: newEvents(o.onEvent), ended: make(chan struct{})}
+	c := &Client{logger: o.logger, events: newEvents(o.onEvent), hooks: o.hooks, ended: make(chan struct{})}
 	c.mu.open = make(map[closer]struct{})
 	c.settler = newSettler(c)
 	c.transport, err = transport.New(ctx, transport.Config{
@@ -107,11 +109,16 @@ func (c *Client) observer() transport.Observer {
 		c.events.emit(e)
 	}
 	return transport.Observer{
-		Connected: func(change transport.Change) { emit(change, Event{Kind: EventConnected}) },
+		Connected: func(change transport.Change) {
+			c.stats.connects.Add(1)
+			emit(change, Event{Kind: EventConnected})
+		},
 		Disconnected: func(change transport.Change, err error) {
+			c.stats.disconnects.Add(1)
 			emit(change, Event{Kind: EventDisconnected, Err: err})
 		},
 		Retrying: func(change transport.Change, attempt int, wait time.Duration, err error) {
+			c.stats.retries.Add(1)
 			emit(change, Event{Kind: EventRetry, Attempt: attempt, Wait: wait, Err: err})
 		},
 		Drained: func(change transport.Change, reason string) {

@@ -75,6 +75,7 @@
 //	  WithRootCAs, CAFile    system
 //	  WithLogger             discards
 //	  OnEvent                none          256 events may wait
+//	  WithHooks              none          called where the work is done; must return at once
 //	  WithClientName         quoin-go      1 to 255 bytes
 //	  Connections            1             1 to 16; more for links with loss; each costs memory and a ping a second
 //	Producer
@@ -86,7 +87,8 @@
 //	  Durability             Synced        Written: an ack sooner, and a loss window of 100 ms
 //	  Compression            none          Snappy, Zstd
 //	  MaxBuffered            64 MiB        1 KiB to 64 GiB
-//	  BatchBytes             64 KiB        1 byte to 16 MiB, at most what the topic takes
+//	  BatchBytes             64 KiB, more  1 byte to 16 MiB, at most what the topic takes; set, it does not grow
+//	                         with a queue
 //	  Linger                 0             0 to 1 min, below DeliveryTimeout
 //	  DeliveryTimeout        2 min         10 ms to 7 days
 //	  (to settle after it)   1/4 of it     50 ms to 5 s, fixed

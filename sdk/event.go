@@ -13,7 +13,7 @@ type EventKind uint8
 const (
 	EventConnected    EventKind = iota + 1 // a connection was made, the first one too
 	EventDisconnected                      // it was lost: Err says why
-	EventRetry                             // an attempt to connect failed: Attempt, Wait, Err
+	EventRetry                             // an attempt to connect failed: Attempt, Wait, Err; or, with Topic, a batch was sent again: Partition, ProducerID, Attempt, Err
 	EventThrottled                         // the server asked a producer to wait: Topic, Partition, Err
 	EventDrained                           // the server is about to go; work moves elsewhere
 	EventDropped                           // events were lost, since OnEvent was too slow: Attempt of them
@@ -56,11 +56,11 @@ type Event struct {
 	Connection int
 	Live       int
 
-	Attempt    int           // of EventRetry, from 1; of EventDropped, how many were lost
+	Attempt    int           // of EventRetry, from 1, of a batch from 2; of EventDropped, how many were lost
 	Wait       time.Duration // until the next attempt
 	Topic      string
 	Partition  int
-	ProducerID uint64 // of EventFenced
+	ProducerID uint64 // of EventFenced and of EventRetry with a Topic
 	Err        error
 	// Token and Resolution of EventSettled: the batch that an [OutcomeUnknown] was about,
 	// and what became of it; [ResolveUnknowable] when nobody will ever know. It comes once

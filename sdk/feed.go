@@ -270,6 +270,7 @@ func (f *feed) read(batch batchfmt.Batch) ([]Record, error) {
 		return nil, f.corrupt(f.next, err)
 	}
 	f.next = batch.NextOffset()
+	f.counted(batch, len(records))
 	return records, nil
 }
 

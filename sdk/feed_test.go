@@ -34,7 +34,7 @@ func batchAt(t testing.TB, offset int64, codec batchfmt.Codec, values ...string)
 
 // offline is a consumer of one partition whose feed does not run: a test plays it.
 func offline(next int64) (*Consumer, *feed) {
-	c := &Consumer{topic: "t", wake: make(chan struct{}, 1)}
+	c := &Consumer{client: new(Client), topic: "t", wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	f := &feed{consumer: c, partition: 2, next: batchfmt.Offset(next), credit: credit{total: 1 << 30}}
 	c.feeds = []*feed{f}

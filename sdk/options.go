@@ -24,6 +24,7 @@ const (
 type dialOptions struct {
 	trust   transport.Trust
 	logger  *slog.Logger
+	hooks   hooks
 	onEvent func(Event)
 	name    string
 	faults  []error

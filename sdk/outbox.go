@@ -223,6 +223,7 @@ func (s *sender) reopen(f *frozen) error {
 // endResumed tells what became of a batch that an earlier process had left.
 func (s *sender) endResumed(f *frozen, o *lane.Outcome) {
 	s.resumedStored(f, o)
+	s.p.client.stats.batchesFromOutbox.Add(1)
 	if s.resumed--; s.resumed == 0 {
 		close(s.adopted)
 	}

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -15,6 +16,36 @@ func PartitionForKey(key []byte, partitions int) int {
 	return int(xxhash.Sum64(key) % uint64(partitions))
 }
 
+// Murmur2 is a [ProducerBuilder.Partitioner] that sends keys where Kafka's Java client and
+// those that follow it send them: the murmur2 hash of the key, its sign bit cleared, modulo
+// the number of partitions. Records without a key are left to the producer.
+func Murmur2() func(r *Record, partitions int) int {
+	return func(r *Record, partitions int) int {
+		if r.Key == nil {
+			return -1
+		}
+		return int(murmur2(r.Key)&0x7fffffff) % partitions
+	}
+}
+
+// murmur2 is MurmurHash2 of 32 bits with the seed that Kafka uses.
+func murmur2(b []byte) uint32 {
+	const seed, m, r = 0x9747b28c, 0x5bd1e995, 24
+	h := uint32(seed) ^ uint32(len(b))
+	for ; len(b) >= 4; b = b[4:] {
+		k := binary.LittleEndian.Uint32(b) * m
+		h = h*m ^ (k^k>>r)*m
+	}
+	for i := len(b) - 1; i >= 0; i-- {
+		h ^= uint32(b[i]) << (8 * i)
+	}
+	if len(b) > 0 {
+		h *= m
+	}
+	h = (h ^ h>>13) * m
+	return h ^ h>>15
+}
+
 // choosePartition returns the partition of r, or sticky when the record has no say.
 func (p *Producer) choosePartition(r *Record) (partition int, sticky bool, err error) {
 	n := len(p.senders)
@@ -26,6 +57,9 @@ func (p *Producer) choosePartition(r *Record) (partition int, sticky bool, err e
 		// so only producers with a partitioner pay for that.
 		given := *r
 		chosen := p.config.partitioner(&given, n)
+		if chosen == -1 {
+			return int(p.sticky.Load()), n > 1, nil
+		}
 		if chosen < 0 || chosen >= n {
 			return 0, false, fmt.Errorf("%w: the partitioner chose %d, topic %q has %d", ErrUnknownPartition, chosen, p.topic, n)
 		}

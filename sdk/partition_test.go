@@ -24,3 +24,25 @@ func TestPartitionForKey(t *testing.T) {
 		}
 	}
 }
+
+// The hashes are those of the tests of Kafka's Java client.
+func TestMurmur2(t *testing.T) {
+	for key, want := range map[string]int32{
+		"21":                         -973932308,
+		"foobar":                     -790332482,
+		"a-little-bit-long-string":   -985981536,
+		"a-little-bit-longer-string": -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		if got := int32(murmur2([]byte(key))); got != want {
+			t.Errorf("%q: %d, want %d", key, got, want)
+		}
+		if got := Murmur2()(&Record{Key: []byte(key)}, 100); got != int(uint32(want)&0x7fffffff)%100 {
+			t.Errorf("%q goes to %d", key, got)
+		}
+	}
+	if got := Murmur2()(&Record{}, 3); got != -1 {
+		t.Errorf("without a key: %d", got)
+	}
+}

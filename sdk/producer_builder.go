@@ -43,6 +43,7 @@ type producerConfig struct {
 	compression     Compression
 	maxBuffered     int64
 	batchBytes      int
+	fixedBatches    bool // batchBytes holds however many batches wait
 	linger          time.Duration
 	deliveryTimeout time.Duration
 	partitioner     func(*Record, int) int
@@ -116,11 +117,12 @@ func (b *ProducerBuilder) MaxBuffered(bytes int64) *ProducerBuilder {
 	return b
 }
 
-// BatchBytes is how many bytes of records fill a batch, before compression. Default
-// 64 KiB; 1 byte to 16 MiB, and never more than the topic takes. Larger batches compress
-// better; smaller ones have their outcome sooner.
+// BatchBytes is how many bytes of records fill a batch, before compression; 1 byte to 16 MiB,
+// and never more than the topic takes. Default: 64 KiB, and as much again for each full batch
+// that waits already, so that a partition which cannot keep up is sent fewer and larger ones.
+// Larger batches compress better; smaller ones have their outcome sooner.
 func (b *ProducerBuilder) BatchBytes(n int) *ProducerBuilder {
-	b.config.batchBytes = n
+	b.config.batchBytes, b.config.fixedBatches = n, true
 	return b
 }
 
@@ -146,7 +148,8 @@ func (b *ProducerBuilder) DeliveryTimeout(d time.Duration) *ProducerBuilder {
 
 // Partitioner chooses the partition of each record. Default: see [PartitionForKey];
 // records without a key go to one partition batch by batch. fn is called by Send and
-// SendAsync, from any goroutine, and must return 0 to partitions-1.
+// SendAsync, from any goroutine, and must return 0 to partitions-1, or -1 to leave the record
+// to the producer like one without a key. See [Murmur2] for the places that Kafka's clients use.
 func (b *ProducerBuilder) Partitioner(fn func(r *Record, partitions int) int) *ProducerBuilder {
 	b.config.partitioner = fn
 	return b

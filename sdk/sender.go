@@ -170,7 +170,7 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	s.mu.idle = true
 	s.mu.moved.L = &s.mu
 	s.mu.batcher = batcher.New[delivery](batcher.Config{
-		BatchBytes: p.config.batchBytes, Limit: p.limit, Linger: p.config.linger, Pool: &p.batches,
+		BatchBytes: p.config.batchBytes, Adapt: !p.config.fixedBatches, Limit: p.limit, Linger: p.config.linger, Pool: &p.batches,
 	})
 	go s.run()
 	return s

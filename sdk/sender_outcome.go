@@ -11,6 +11,10 @@ import (
 
 // complete gives the records of a batch their outcome.
 func (s *sender) complete(f *frozen, o lane.Outcome) {
+	info := BatchInfo{}
+	if len(s.p.client.hooks.ended) > 0 {
+		info = s.info(f)
+	}
 	if f.frame != nil {
 		s.recycle(f.frame)
 		f.frame = nil
@@ -25,6 +29,7 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	}
 	if f.resumed {
 		s.endResumed(f, &o)
+		s.tellEnded(info, &o)
 		return
 	}
 	if told && o.Fate != lane.Unknown && !s.p.plain() {
@@ -51,7 +56,24 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	if out.err != nil {
 		s.p.failures.Add(int64(f.Count))
 	}
+	s.tellEnded(info, &o)
 	s.endRecords(f.records, out)
+}
+
+// tellEnded tells hooks of an outcome.
+func (s *sender) tellEnded(info BatchInfo, o *lane.Outcome) {
+	for _, h := range s.p.client.hooks.ended {
+		var err error
+		switch o.Fate {
+		case lane.Stored:
+		case lane.NotStored:
+			err = s.notStored(o.Cause)
+		default:
+			err = &OutcomeUnknown{Topic: info.Topic, Partition: info.Partition, ProducerID: info.ProducerID, Epoch: info.Epoch,
+				Sequence: info.First, Cause: s.publicCause(o.Cause)}
+		}
+		h.BatchEnded(info, err)
+	}
 }
 
 // note writes the outcome of a batch into the outbox, before anybody is told. What is not
@@ -120,6 +142,7 @@ func (s *sender) publicCause(cause error) error {
 // endRecords hands the outcome out: to a Send at once, as it may stand in a callback, and to
 // callbacks through their queue. The room in the buffer is free from here on.
 func (s *sender) endRecords(batch *records, o *outcome) {
+	s.p.client.stats.ended(o)
 	s.p.buffer.release(int64(batch.Bytes))
 	hasCallbacks := false
 	for i := range batch.Tags {
@@ -166,6 +189,7 @@ func (s *sender) fail(cause error) {
 	refusing := s.notStored(cause)
 	if errors.Is(refusing, ErrFenced) && !s.p.gone.Load() {
 		s.p.fenced.Do(func() {
+			s.p.client.stats.fences.Add(1)
 			s.p.client.events.emit(Event{Kind: EventFenced, Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Err: refusing})
 		})
 	}

@@ -162,6 +162,7 @@ func (s *sender) throttled(err *wire.Error) {
 	cause := s.publicCause(err)
 	s.waitsFor.Store(&cause)
 	s.p.client.logger.Debug("produce has to wait", "topic", s.p.topic, "partition", s.partition, "error", cause)
+	s.p.client.stats.throttles.Add(1)
 	s.p.client.events.emit(Event{Kind: EventThrottled, Topic: s.p.topic, Partition: s.partition, Err: cause})
 }
 
@@ -333,6 +334,7 @@ func (s *sender) send(b *lane.Batch) {
 		s.lostHandle(now, err)
 		return
 	}
+	s.counted(f)
 	s.core.Written(now, b)
 }
 

@@ -129,6 +129,7 @@ func (p *Producer) settled(t *Token, r Resolution) {
 		}
 		p.mu.Unlock()
 	}
+	p.client.stats.batchesSettled.Add(1)
 	p.client.logger.Info("a batch that was unknown is settled", "batch", *t, "outcome", r.Outcome.String(), "offset", r.Offset)
 	p.client.events.emit(Event{Kind: EventSettled, Topic: t.topic, Partition: t.Partition(), Token: *t, Resolution: r})
 }

@@ -39,6 +39,7 @@ func (b *Batch[T]) Reset() {
 // Config of a Batcher. Nothing of it changes later.
 type Config struct {
 	BatchBytes int           // bytes of records, before compression, at which a batch is full
+	Adapt      bool          // that grows with each full batch that waits: what is slow to leave comes in fewer batches
 	Limit      int           // bytes of a whole batch that the topic takes
 	Linger     time.Duration // how long an open batch waits for more; 0 for not at all
 	Pool       *sync.Pool    // of *Batch[T], empty ones; may be shared by many batchers
@@ -89,10 +90,18 @@ func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) er
 	b.open.Tags = append(b.open.Tags, tag)
 	b.open.Bytes += bytes
 	b.last = b.open
-	if b.open.Builder.SectionBytes() >= b.config.BatchBytes {
+	if b.open.Builder.SectionBytes() >= b.fullAt() {
 		b.closeOpen()
 	}
 	return nil
+}
+
+// fullAt is how many bytes of records fill the next batch.
+func (b *Batcher[T]) fullAt() int {
+	if !b.config.Adapt {
+		return b.config.BatchBytes
+	}
+	return min(b.config.BatchBytes*(1+len(b.full)), b.config.Limit-batchfmt.HeaderSize2)
 }
 
 // Gather sees to it that records of so many bytes in all, as [batchfmt.RecordBytes] says,
@@ -102,14 +111,14 @@ func (b *Batcher[T]) Gather(bytes, records int) (done func(), err error) {
 	if bytes > b.config.Limit-batchfmt.HeaderSize2 || records > batchfmt.MaxRecordCount {
 		return nil, &TooLargeError{Bytes: bytes + batchfmt.HeaderSize2, Limit: b.config.Limit}
 	}
-	if b.open != nil && (b.open.Builder.SectionBytes()+bytes > b.config.BatchBytes || b.open.Builder.Len()+records > batchfmt.MaxRecordCount) {
+	if b.open != nil && (b.open.Builder.SectionBytes()+bytes > b.fullAt() || b.open.Builder.Len()+records > batchfmt.MaxRecordCount) {
 		b.closeOpen()
 	}
 	full := b.config.BatchBytes
 	b.config.BatchBytes = b.config.Limit
 	return func() {
 		b.config.BatchBytes = full
-		if b.open != nil && b.open.Builder.SectionBytes() >= full {
+		if b.open != nil && b.open.Builder.SectionBytes() >= b.fullAt() {
 			b.closeOpen()
 		}
 	}, nil
@@ -121,7 +130,7 @@ func (b *Batcher[T]) SetPosition(position []byte) {
 }
 
 func (b *Batcher[T]) fits(size int) bool {
-	return b.open.Builder.SectionBytes()+size <= b.config.BatchBytes && b.open.Builder.Len() < batchfmt.MaxRecordCount
+	return b.open.Builder.SectionBytes()+size <= b.fullAt() && b.open.Builder.Len() < batchfmt.MaxRecordCount
 }
 
 func (b *Batcher[T]) closeOpen() {

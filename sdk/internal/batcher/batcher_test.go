@@ -98,6 +98,30 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// The more full batches wait, the larger the next one is, up to what the topic takes.
+func TestAdapt(t *testing.T) {
+	b := newBatcher(Config{BatchBytes: 1000, Limit: 3500, Adapt: true})
+	for tag := range 200 {
+		add(t, b, 90, tag, start)
+	}
+	var sizes []int
+	for !b.Empty() {
+		sizes = append(sizes, b.Take().Builder.SectionBytes())
+	}
+	for i, want := range []int{1000, 2000, 3000, 3500, 3500} {
+		if got := sizes[i]; got > want || got < want-250 {
+			t.Errorf("batch %d has %d bytes, want up to %d; all: %v", i, got, want, sizes)
+		}
+	}
+	add(t, b, 90, 0, start)
+	for range 15 {
+		add(t, b, 90, 0, start)
+	}
+	if got := b.Take().Builder.SectionBytes(); got > 1000 {
+		t.Errorf("with nothing left to wait the next batch has %d bytes", got)
+	}
+}
+
 func TestDue(t *testing.T) {
 	const ms = time.Millisecond
 	tests := []struct {

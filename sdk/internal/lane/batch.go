@@ -47,6 +47,9 @@ func (b *Batch) Last() batchfmt.Seq { return b.Base + batchfmt.Seq(b.Count) - 1 
 // Attempts is how often the batch was handed to a connection.
 func (b *Batch) Attempts() int { return b.attempts }
 
+// Refusal is the last answer that was not success; nil for none.
+func (b *Batch) Refusal() *wire.Error { return b.refusal }
+
 // proved reports whether answers prove that the batch is not stored: one said so of the
 // batch itself, or every attempt has an answer and each says that nothing happened.
 func (b *Batch) proved() bool {

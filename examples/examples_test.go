@@ -19,14 +19,14 @@ import (
 	"github.com/quoin-io/quoin/server/servertest"
 )
 
-// programs is where TestMain put the two programs.
+// programs is where TestMain put the programs.
 var programs string
 
 func TestMain(m *testing.M) {
 	var err error
 	programs, err = os.MkdirTemp("", "quoin-examples-")
 	if err == nil {
-		build := exec.Command("go", "build", "-o", programs, "./send", "./tail")
+		build := exec.Command("go", "build", "-o", programs, "./send", "./tail", "./named", "./embed")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		err = build.Run()
 	}
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// program prepares a run of "send" or "tail". It is killed if it takes longer than a
+// program prepares a run of one of the programs. It is killed if it takes longer than a
 // minute.
 func program(t *testing.T, name, dir string, args ...string) *exec.Cmd {
 	t.Helper()

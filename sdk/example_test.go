@@ -2,47 +2,91 @@ package sdk_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
-	"time"
+	"sync"
+	"testing"
 
 	"github.com/quoin-io/quoin/sdk"
-	"github.com/quoin-io/quoin/server"
+	"github.com/quoin-io/quoin/server/servertest"
 )
 
-// exampleServer is a server in this process, with a topic "orders"; applications dial
-// one that runs elsewhere.
-func exampleServer() (url string, stop func()) {
-	dir, err := os.MkdirTemp("", "quoin-example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	srv, err := server.Start(server.Config{Data: dir, Addr: "127.0.0.1:0", Drain: 10 * time.Millisecond})
-	if err != nil {
-		log.Fatal(err)
-	}
+// startExample starts a real server in this process, with a topic "orders", and connects a
+// client. Applications dial a server that runs elsewhere.
+func startExample(opts ...servertest.Option) (server *servertest.Server, client *sdk.Client, done func()) {
+	tb := &exampleTB{}
+	server = servertest.Start(tb, opts...)
 	ctx := context.Background()
-	client, err := sdk.Dial(ctx, srv.URL())
+	client, err := sdk.Dial(ctx, server.URL())
 	if err != nil {
 		log.Fatal(err)
 	}
 	if _, err := client.CreateTopic(ctx, "orders", sdk.TopicOptions{Partitions: 1}); err != nil {
 		log.Fatal(err)
 	}
-	client.Close(ctx)
-	return srv.URL(), func() {
-		srv.Shutdown(ctx)
-		os.RemoveAll(dir)
+	return server, client, func() {
+		client.Close(ctx)
+		tb.end()
 	}
 }
 
-func ExampleDial() {
-	url, stop := exampleServer() // such as quoin://localhost:7733?pin=sha256:...
-	defer stop()
+// An exampleTB is as much of a test as servertest needs, since examples have none.
+type exampleTB struct {
+	testing.TB // nil: servertest calls nothing but the methods below
+	cleanups   []func()
+}
 
+func (e *exampleTB) Helper()                           {}
+func (e *exampleTB) Logf(string, ...any)               {}
+func (e *exampleTB) Fatalf(format string, args ...any) { log.Fatalf(format, args...) }
+func (e *exampleTB) Cleanup(f func())                  { e.cleanups = append(e.cleanups, f) }
+
+func (e *exampleTB) TempDir() string {
+	dir, err := os.MkdirTemp("", "quoin-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	e.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (e *exampleTB) end() {
+	for i := len(e.cleanups) - 1; i >= 0; i-- {
+		e.cleanups[i]()
+	}
+}
+
+// Example sends a record and says where it is stored.
+func Example() {
+	server, _, done := startExample()
+	defer done()
 	ctx := context.Background()
-	client, err := sdk.Dial(ctx, url, sdk.WithClientName("shop"))
+
+	client, err := sdk.Dial(ctx, server.URL()) // such as quoin://localhost:7733?pin=sha256:...
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+	producer, err := client.Producer("orders").Idempotent().Build(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ack, err := producer.Send(ctx, sdk.Record{Key: []byte("42"), Value: []byte("three apples")})
+	if err != nil {
+		log.Fatal(err) // stored, not stored, or *sdk.OutcomeUnknown: never a guess
+	}
+	fmt.Println("stored in partition", ack.Partition, "at offset", ack.Offset)
+	// Output: stored in partition 0 at offset 0
+}
+
+func ExampleDial() {
+	server, _, done := startExample()
+	defer done()
+	ctx := context.Background()
+
+	client, err := sdk.Dial(ctx, server.URL(), sdk.WithClientName("shop"))
 	if err != nil {
 		log.Fatal(err) // says whether the name, the network, the certificate or the version is wrong
 	}
@@ -57,149 +101,42 @@ func ExampleDial() {
 	// Output: orders 1
 }
 
-func ExampleProducer_Send() {
-	url, stop := exampleServer()
-	defer stop()
+// ExampleConnections keeps four connections, for a link that loses packets. Dial returns
+// with the first; the others follow.
+func ExampleConnections() {
+	server, _, done := startExample()
+	defer done()
 	ctx := context.Background()
-	client, err := sdk.Dial(ctx, url)
+
+	all := make(chan struct{})
+	allAreThere := sync.OnceFunc(func() { close(all) }) // a connection may come back
+	client, err := sdk.Dial(ctx, server.URL(), sdk.Connections(4), sdk.OnEvent(func(e sdk.Event) {
+		if e.Kind == sdk.EventConnected && e.Live == 4 {
+			allAreThere()
+		}
+	}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close(ctx)
-
-	producer, err := client.Producer("orders").Idempotent().Build(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ack, err := producer.Send(ctx, sdk.Record{Key: []byte("42"), Value: []byte("three apples")})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("partition %d, offset %d\n", ack.Partition, ack.Offset)
-	// Output: partition 0, offset 0
+	<-all
+	fmt.Println("all are there")
+	// Output: all are there
 }
 
-func ExampleProducer_SendAsync() {
-	url, stop := exampleServer()
-	defer stop()
+func ExampleClient_CreateTopic() {
+	_, client, done := startExample()
+	defer done()
 	ctx := context.Background()
-	client, err := sdk.Dial(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close(ctx)
-	producer, err := client.Producer("orders").Idempotent().Compression(sdk.Snappy).Build(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
 
-	for _, order := range []string{"apples", "pears", "plums"} {
-		err := producer.SendAsync(ctx, sdk.Record{Value: []byte(order)}, func(ack sdk.Ack, err error) {
-			if err != nil {
-				log.Print(err) // *sdk.OutcomeUnknown when nobody can know
-				return
-			}
-			fmt.Println(order, "at", ack.Offset)
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := producer.Flush(ctx); err != nil {
+	topic, err := client.CreateTopic(ctx, "payments", sdk.TopicOptions{Partitions: 4, MaxBatchBytes: 1 << 20})
+	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println(topic.Name, len(topic.Partitions), topic.MaxBatchBytes)
+	_, err = client.CreateTopic(ctx, "payments", sdk.TopicOptions{})
+	fmt.Println("is there already:", errors.Is(err, sdk.ErrTopicExists))
 	// Output:
-	// apples at 0
-	// pears at 1
-	// plums at 2
-}
-
-// ExampleClient_Resolve finds out what became of a record that nobody answered for, at
-// once or in another process: the token is all that it takes.
-func ExampleClient_Resolve() {
-	ctx := context.Background()
-	client, err := sdk.Dial(ctx, "quoin://localhost:7733")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close(ctx)
-
-	token, err := sdk.ParseToken(os.Getenv("TOKEN")) // what OutcomeUnknown.Token().String() gave
-	if err != nil {
-		log.Fatal(err)
-	}
-	found, err := client.Resolve(ctx, token, sdk.Settle())
-	if err != nil {
-		log.Fatal(err) // there is no answer; try again later
-	}
-	switch found.Outcome {
-	case sdk.ResolveStored:
-		fmt.Println("stored at offset", found.Offset)
-	case sdk.ResolveNotStored:
-		fmt.Println("not stored, for good: it may be sent again")
-	default:
-		fmt.Println(found.Outcome, found.Reason)
-	}
-}
-
-func ExampleConsumer_Records() {
-	url, stop := exampleServer()
-	defer stop()
-	ctx := context.Background()
-	client, err := sdk.Dial(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close(ctx)
-	producer, err := client.Producer("orders").Idempotent().Build(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, order := range []string{"apples", "pears"} {
-		if _, err := producer.Send(ctx, sdk.Record{Value: []byte(order)}); err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	consumer, err := client.Consumer("orders").From(sdk.Earliest).StopAtEnd().Build(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer consumer.Close()
-	for record, err := range consumer.Records(ctx) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%d: %s\n", record.Offset, record.Value)
-	}
-	// Output:
-	// 0: apples
-	// 1: pears
-}
-
-func ExampleProducer_Close() {
-	url, stop := exampleServer()
-	defer stop()
-	ctx := context.Background()
-	client, err := sdk.Dial(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close(ctx)
-	producer, err := client.Producer("orders").Idempotent().Build(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := producer.SendAsync(ctx, sdk.Record{Value: []byte("figs")}, nil); err != nil {
-		log.Fatal(err)
-	}
-
-	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	abandoned, err := producer.Close(bounded)
-	for _, lost := range abandoned {
-		fmt.Printf("unknown: partition %d, sequences %d to %d\n", lost.Partition, lost.First, lost.Last)
-	}
-	fmt.Println(len(abandoned), err)
-	// Output: 0 <nil>
+	// payments 4 1048576
+	// is there already: true
 }

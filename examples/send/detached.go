@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+
+	"github.com/quoin-io/quoin/examples/internal/cli"
 )
 
 // detachedBytes is the most that one read of a detached stream takes.
@@ -85,7 +87,7 @@ func (d *detached) next() error {
 		return nil
 	case <-d.ctx.Done():
 		d.have = nil
-		return errInterrupted
+		return cli.ErrInterrupted
 	}
 }
 

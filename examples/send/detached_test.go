@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/quoin-io/quoin/examples/internal/cli"
 )
 
 func TestDetachedGivesTheStream(t *testing.T) {
@@ -39,7 +41,7 @@ func TestDetachedGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := newDetached(ctx, in)
 	cancel()
-	if _, err := d.Read(make([]byte, 1)); !errors.Is(err, errInterrupted) {
+	if _, err := d.Read(make([]byte, 1)); !errors.Is(err, cli.ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func send(ctx context.Context, o options, std cli.Streams) (err error) {
 	start := time.Now()
 	bar := newProgress(std.Err, sources)
 	t := newTally(bar.above(std.Err))
-	s := &sender{producer, o.keyDelim, newLimiter(o.rate), t, bar}
+	s := &sender{producer, o.keyDelim, cli.NewLimiter(o.rate), t, bar}
 	for _, src := range sources {
 		if err = s.sendLines(ctx, src); err != nil {
 			break
@@ -63,7 +63,7 @@ func send(ctx context.Context, o options, std cli.Streams) (err error) {
 	}
 
 	// Close returns when every line that was accepted has its outcome.
-	closing, cancel := outlive(ctx, lastWords)
+	closing, cancel := cli.Outlive(ctx, lastWords)
 	defer cancel()
 	_, closeErr := producer.Close(closing)
 	bar.stop()
@@ -161,7 +161,7 @@ func (s *sender) sendLines(ctx context.Context, src *source) error {
 // tells the tally, later and from a goroutine of its own.
 func (s *sender) sendLine(ctx context.Context, src *source, line lines.Line) error {
 	if s.limiter.Wait(ctx) != nil {
-		return errInterrupted
+		return cli.ErrInterrupted
 	}
 	outcome := s.tally.outcomeOf(src, line)
 	err := s.producer.SendAsync(ctx, src.record(line, s.keyDelim), outcome)
@@ -169,7 +169,7 @@ func (s *sender) sendLine(ctx context.Context, src *source, line lines.Line) err
 		return nil
 	}
 	if ctx.Err() != nil {
-		return errInterrupted
+		return cli.ErrInterrupted
 	}
 	outcome(sdk.Ack{}, err) // it was not accepted, so nobody else reports it
 	var tooLarge *sdk.RecordTooLargeError

@@ -334,7 +334,7 @@ func TestRate(t *testing.T) {
 		{"a slow one lets one pass at a time", 2, 10 * time.Second, 20},
 		{"a fast one too keeps its rate", 100_000, time.Second, 100_000},
 	} {
-		limiter, start, passed := newLimiter(tt.perSecond), time.Now(), 0
+		limiter, start, passed := cli.NewLimiter(tt.perSecond), time.Now(), 0
 		for at := time.Duration(0); at < tt.within; at += time.Millisecond {
 			for limiter.AllowN(start.Add(at), 1) {
 				passed++

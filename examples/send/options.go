@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"math"
-	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/time/rate"
 
 	"github.com/quoin-io/quoin/examples/internal/cli"
 	"github.com/quoin-io/quoin/sdk"
@@ -74,23 +70,4 @@ func parse(args []string) (options, error) {
 		return o, cli.Usagef("--key-delim is empty")
 	}
 	return o, o.server.Resolve(flags)
-}
-
-// newLimiter lets perSecond lines pass. What a pause of up to 50 ms left over may be made
-// up for: timers are too coarse to wait for every line of a fast stream.
-func newLimiter(perSecond float64) *rate.Limiter {
-	if perSecond == 0 {
-		return rate.NewLimiter(rate.Inf, 0)
-	}
-	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond/20)))
-}
-
-// errInterrupted says that sending stopped since the context ended.
-var errInterrupted = errors.New("interrupted")
-
-// outlive returns a context that ends d after ctx does.
-func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return longer, func() { stop(); cancel() }
 }

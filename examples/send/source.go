@@ -141,7 +141,7 @@ type interruptible struct {
 
 func (f *interruptible) Read(p []byte) (int, error) {
 	if f.ctx.Err() != nil {
-		return 0, errInterrupted
+		return 0, cli.ErrInterrupted
 	}
 	return f.File.Read(p)
 }

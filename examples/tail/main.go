@@ -96,15 +96,12 @@ func newDestination(o options, std cli.Streams) (destination, error) {
 	return newPrinter(std.Out, o.follow), nil
 }
 
-// errInterrupted says that reading stopped since the context ended.
-var errInterrupted = errors.New("interrupted")
-
 // copyAll hands over every record, each as the line that it was.
 func copyAll(ctx context.Context, consumer *sdk.Consumer, to destination) error {
 	var line []byte
 	for r, err := range consumer.Records(ctx) {
 		if err != nil && ctx.Err() != nil {
-			return errInterrupted
+			return cli.ErrInterrupted
 		}
 		if err != nil {
 			return err

@@ -31,6 +31,7 @@ func TestExitCode(t *testing.T) {
 		{"an interrupt goes before what it caused", ended, ErrPartial, 130},
 		{"some lines failed", going, fmt.Errorf("x: %w", ErrPartial), 6},
 		{"some lines failed since the server went", going, errors.Join(sdk.ErrConnectionLost, ErrPartial), 6},
+		{"what was read back is wrong", going, fmt.Errorf("x: %w", ErrWrong), 7},
 		{"the command line makes no sense", going, fmt.Errorf("x: %w", Usagef("no")), 2},
 		{"a file is missing", going, &fs.PathError{Err: fs.ErrNotExist}, 3},
 		{"a topic is missing", going, fmt.Errorf("x: %w", sdk.ErrUnknownTopic), 3},

@@ -64,7 +64,7 @@ type Session struct {
 
 // Connect connects to the server, and starts it first if it is to run in this process. A
 // server in this process listens on loopback, on a port that is free.
-func (s *Server) Connect(ctx context.Context) (*Session, error) {
+func (s *Server) Connect(ctx context.Context, opts ...sdk.DialOption) (*Session, error) {
 	session, url := &Session{}, s.URL
 	if url == "" {
 		srv, err := server.Start(server.Config{Data: s.Data, Addr: "127.0.0.1:0", Log: errorsTo(os.Stderr)})
@@ -73,7 +73,7 @@ func (s *Server) Connect(ctx context.Context) (*Session, error) {
 		}
 		session.server, url = srv, srv.URL()
 	}
-	client, err := sdk.Dial(ctx, url)
+	client, err := sdk.Dial(ctx, url, opts...)
 	if err != nil {
 		return nil, errors.Join(s.dialFault(err), session.Close())
 	}

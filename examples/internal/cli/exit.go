@@ -20,11 +20,15 @@ const (
 	ExitNotFound    = 3 // a file or a topic
 	ExitUnreachable = 5
 	ExitPartial     = 6 // some of it failed
+	ExitWrong       = 7 // what is stored is not what it should be
 	ExitInterrupted = 130
 )
 
 // ErrPartial says that the program came to its end, but not everything went well.
 var ErrPartial = errors.New("some lines failed")
+
+// ErrWrong says that what a program read back is not what it should be.
+var ErrWrong = errors.New("the topic does not hold what it should")
 
 // A UsageError says that the command line makes no sense.
 type UsageError struct{ Err error }
@@ -59,6 +63,7 @@ func Main(run func(ctx context.Context, args []string, std Streams) int) int {
 //	no error                                     0
 //	ctx ended, which only an interrupt can do    130
 //	some lines failed                            6
+//	what was read back is wrong                  7
 //	the command line, or the URL in it           2
 //	no such file, no such topic                  3
 //	no server answered                           5
@@ -72,6 +77,8 @@ func ExitCode(ctx context.Context, err error) int {
 		return ExitInterrupted
 	case errors.Is(err, ErrPartial):
 		return ExitPartial
+	case errors.Is(err, ErrWrong):
+		return ExitWrong
 	case errors.As(err, &usage):
 		return ExitUsage
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, sdk.ErrUnknownTopic):

@@ -46,13 +46,17 @@ func (b *Builder) Add(r *Record) error {
 // It adds all others again. It reports false, and changes nothing, when there is no such
 // record, or when the timestamps of the others are too far from that of a new first one.
 func (b *Builder) Remove(n int) bool {
-	if n < 0 || n >= b.count {
-		return false
-	}
+	return n >= 0 && n < b.count && b.RemoveAll(func(i int) bool { return i == n })
+}
+
+// RemoveAll takes out the records whose places, from 0, it is told, all of them at the price of
+// one. It reports false, and changes nothing, when the timestamps of the others are too far from
+// that of a new first one.
+func (b *Builder) RemoveAll(out func(i int) bool) bool {
 	all := Reader{c: cursor{b: b.section}, count: b.count, base: b.base}
 	left := Builder{section: make([]byte, 0, len(b.section))}
 	for i := 0; all.Next(); i++ {
-		if i != n && left.Add(all.Record()) != nil {
+		if !out(i) && left.Add(all.Record()) != nil {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -49,7 +50,8 @@ type OutboxFound struct {
 // from before they are sent until they have their outcome. When the application crashes, the
 // next Build with the same name and directory sends what is left again, each batch unchanged
 // and so stored once. What became of them comes as an [EventSettled], there is no callback to
-// call any more. [Producer.Found] says what was found.
+// call any more. [Producer.Found] says what was found, and Flush and Close wait for it; what
+// Close has no time for stays for the next Build.
 //
 // A record is safe when its callback or Flush says so, as ever; that it was accepted does not
 // make it safe. Each batch costs a sync of the local disk. The directory is made if need be; it
@@ -89,6 +91,9 @@ func (p *Producer) adopt(found *outbox.Found) {
 	p.found.Damage = found.Damage
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.mu.closing { // with its client, meanwhile: what is in the outbox stays there
+		return
+	}
 	for i := range found.Lanes {
 		l := &found.Lanes[i]
 		for _, b := range l.Batches {
@@ -110,15 +115,26 @@ func mustSettle(l *outbox.Lane, b *outbox.Batch) bool {
 
 // resume makes the core of a lane that the outbox knows.
 func (s *sender) resume(l *outbox.Lane) *lane.Core {
-	r := lane.Resume{Next: l.Next, Epoch: l.Epoch, Fresh: l.Uncertain,
+	// Without a batch the name may have been used without this outbox since.
+	s.fresh = l.Uncertain || len(l.Batches) == 0
+	r := lane.Resume{Next: l.Next, Epoch: l.Epoch, Fresh: s.fresh,
 		Told: func(b *lane.Batch) bool { return b.Tag.(*frozen).told }}
 	if l.Acked != nil {
 		r.Acked = &wire.LanePoint{Sequence: l.Acked.Sequence, Offset: l.Acked.Offset, Digest: l.Acked.Digest}
 	}
 	deadline := time.Now().Add(s.p.config.deliveryTimeout)
+	past := beforeLoss(l)
+	if len(past) > 0 {
+		r.Next = l.Through + 1
+	}
 	gap := false
 	for i := range l.Batches {
 		b := &l.Batches[i]
+		if past[b.ID] {
+			s.settlePast(b)
+			continue
+		}
+		r.Next = max(r.Next, b.Last+1)
 		// Behind what may turn out not to be stored, a position would hide that.
 		told := mustSettle(l, b) || gap && s.p.config.position != nil
 		gap = gap || told
@@ -130,21 +146,71 @@ func (s *sender) resume(l *outbox.Lane) *lane.Core {
 			s.mark(f.kept, s.p.outbox.Unknown)
 		}
 		r.Batches = append(r.Batches, &f.Batch)
+		s.mu.accepted += uint64(f.Count) // Flush and Close wait for them
 	}
-	s.resumed = len(l.Batches)
+	s.resumed = len(r.Batches)
+	s.known = !s.fresh
+	s.fresh = s.fresh || s.p.config.position != nil // it has to be opened at once
 	return lane.NewResumed(r)
+}
+
+// beforeLoss are batches that were unknown when the lane began anew after a loss of data: what
+// was put later, or is stored, has their sequences or lower ones. They say nothing of the lane.
+func beforeLoss(l *outbox.Lane) map[outbox.ID]bool {
+	past := map[outbox.ID]bool{}
+	low := batchfmt.Seq(math.MaxInt64)
+	for i := len(l.Batches) - 1; i >= 0; i-- {
+		if b := &l.Batches[i]; b.Base >= low || b.Base <= l.Through {
+			past[b.ID] = true
+		} else {
+			low = b.Base
+		}
+	}
+	return past
+}
+
+// settlePast has a batch settled apart from the lane.
+func (s *sender) settlePast(b *outbox.Batch) {
+	if b.State != outbox.Unknown {
+		s.mark(b.ID, s.p.outbox.Unknown)
+	}
+	f := &frozen{}
+	f.Base, f.Count, f.Epoch, f.Digest = b.Base, int(b.Last-b.Base)+1, b.Epoch, b.Digest
+	token := s.tokenOf(f)
+	s.p.client.settler.add(unsettled{s.p, &token, b.ID})
 }
 
 // mark writes down what became of a batch, and reports whether that is durable where it has
 // to be.
 func (s *sender) mark(kept outbox.ID, as func(outbox.ID) error) bool {
+	return s.p.mark(s.partition, kept, as)
+}
+
+func (p *Producer) mark(partition int, kept outbox.ID, as func(outbox.ID) error) bool {
 	err := as(kept)
 	if err == nil || errors.Is(err, outbox.ErrNoBatch) { // it has its outcome already
 		return true
 	}
-	s.p.client.logger.Error("outcome not written to the outbox", "topic", s.p.topic, "partition", s.partition,
-		"producer", s.p.ID(), "batch", uint64(kept), "error", err)
+	if errors.Is(err, outbox.ErrClosed) && p.closing.Load() {
+		return false // settled after Close: the next Build asks once more
+	}
+	p.client.logger.Error("outcome not written to the outbox", "topic", p.topic, "partition", partition,
+		"producer", p.ID(), "batch", uint64(kept), "error", err)
 	return false
+}
+
+// beginAnew tells the outbox where a lane goes on of which it knew something else, or nothing.
+func (s *sender) beginAnew(m *wire.LaneOpened) {
+	if s.p.outbox == nil {
+		return
+	}
+	var acked *outbox.Point
+	if m.LastOffset >= 0 && m.LastDigest != 0 {
+		acked = &outbox.Point{Sequence: m.LastSequence, Offset: m.LastOffset, Digest: m.LastDigest}
+	}
+	if err := s.p.outbox.SetLane(int32(s.partition), m.LastSequence, acked, s.openedAs); err != nil {
+		s.p.client.logger.Error("lane not written to the outbox", "topic", s.p.topic, "partition", s.partition, "error", err)
+	}
 }
 
 // keep puts a frozen batch into the outbox.
@@ -232,20 +298,39 @@ func (s *sender) endResumed(f *frozen, o *lane.Outcome) {
 		s.p.batches.Put(f.records)
 		f.records = nil
 	}
+	if o.Fate != lane.Stored {
+		s.p.failures.Add(int64(f.Count))
+	}
 	if o.Fate == lane.Unknown {
 		s.nowUnknown(f, s.publicCause(o.Cause)) // it is told when it is settled
-		return
+	} else {
+		s.p.settled(&f.token, s.resolutionOf(f, o))
 	}
-	s.p.settled(&f.token, s.resolutionOf(f, o))
+	s.countResumed(f)
+}
+
+// leaveResumed leaves a batch of an earlier process, which nobody was told of, to the next one.
+func (s *sender) leaveResumed(f *frozen) {
+	s.p.failures.Add(int64(f.Count))
+	s.countResumed(f)
+}
+
+// countResumed has Flush and Close wait for a batch of the outbox no longer.
+func (s *sender) countResumed(f *frozen) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.decided += uint64(f.Count)
+	s.mu.called += uint64(f.Count)
+	s.wakeFlushes()
 }
 
 // noteSettled writes down what became of a batch that was told to be unknown.
-func (s *sender) noteSettled(f *frozen, m *wire.Resolved) {
+func (p *Producer) noteSettled(partition int, kept outbox.ID, records int, m *wire.Resolved) {
 	switch m.Outcome {
 	case wire.ResolveStored:
-		s.mark(f.kept, func(id outbox.ID) error { return s.p.outbox.Stored(id, lastOffset(m.Offset, f.Count)) })
+		p.mark(partition, kept, func(id outbox.ID) error { return p.outbox.Stored(id, lastOffset(m.Offset, records)) })
 	case wire.ResolveNever, wire.ResolveTopicGone:
-		s.mark(f.kept, s.p.outbox.NotStored)
+		p.mark(partition, kept, p.outbox.NotStored)
 	}
 }
 

@@ -83,6 +83,7 @@ type waiter struct {
 	err    error
 	sender *sender                // of the partition that the record went to
 	cost   int64                  // what it takes of the buffer
+	ticket uint64                 // of the record, see sender
 	frozen atomic.Pointer[frozen] // the batch that the record is in, once it is frozen
 	record int                    // its place in there; set before frozen
 }

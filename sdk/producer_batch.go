@@ -56,8 +56,12 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record) ([]Ack, erro
 	} else {
 		p.acceptAsOne(ctx, records, waits, errs)
 	}
-	failed := false
+	failed, over := false, p.config.position != nil // which takes nothing back
 	for i := range records {
+		if !over && ctx.Err() != nil {
+			over = true
+			p.takeBack(waits[i:], errs[i:], context.Cause(ctx))
+		}
 		if w := waits[i]; errs[i] == nil {
 			acks[i], errs[i] = w.await(ctx)
 		} else if w != nil {
@@ -69,6 +73,48 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record) ([]Ack, erro
 		return acks, &BatchError{Topic: p.topic, Errs: errs}
 	}
 	return acks, nil
+}
+
+// takeBack gives up what was not frozen yet, all at once: one by one each would cost as much as
+// the whole batch that it is in. They have their outcome then.
+func (p *Producer) takeBack(waits []*waiter, errs []error, cause error) {
+	bySender := map[*sender]map[*waiter]bool{}
+	for i, w := range waits {
+		if w == nil || errs[i] != nil {
+			continue
+		}
+		if bySender[w.sender] == nil {
+			bySender[w.sender] = map[*waiter]bool{}
+		}
+		bySender[w.sender][w] = true
+	}
+	for s, all := range bySender {
+		s.takeBack(all, cause)
+	}
+}
+
+func (s *sender) takeBack(all map[*waiter]bool, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var bytes int64
+	mine := func(d delivery) bool { return d.wait != nil && all[d.wait] }
+	cost := func(d delivery) int { return int(d.wait.cost) }
+	gone := func(d delivery) {
+		bytes += d.wait.cost
+		s.uncount(d.wait)
+		d.wait.err = &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
+		d.wait.done <- struct{}{}
+	}
+	s.mu.batcher.RemoveAll(mine, cost, gone)
+	if parked := s.mu.parked; parked != nil {
+		if parked.RemoveAll(mine, cost, gone); len(parked.Tags) == 0 {
+			s.mu.parked = nil
+			parked.Reset()
+			s.p.batches.Put(parked)
+		}
+	}
+	s.p.buffer.release(bytes)
+	s.wakeFlushes()
 }
 
 // given is a record on its way into a batch.

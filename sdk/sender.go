@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,9 +58,11 @@ type sender struct {
 		stopping error     // why the goroutine has to end
 		until    time.Time // when it has to, whatever is left
 		told     []*frozen // that a Send gave up, and the core was not told yet
-		accepted uint64
-		decided  uint64 // records with an outcome
-		called   uint64 // records whose callback returned too
+		parked   *records  // for which the outbox has no room; nil for none
+		tickets  uint64    // records that were ever taken; each has one, in order
+		accepted uint64    // but for those that were taken back
+		decided  uint64    // records with an outcome
+		called   uint64    // records whose callback returned too
 		flushes  []flushWait
 	}
 
@@ -73,11 +76,11 @@ type sender struct {
 	resumed    int            // batches of the outbox without an outcome
 	adopted    chan struct{}  // closed when there are none
 	fresh      bool           // it goes on where another one was, and has not been open yet
-	parked     *records       // for which the outbox has no room; nil for none
+	known      bool           // the outbox knows where the lane ends
 	opening    uint64         // number of the current opening
 	openedAs   batchfmt.Epoch // in the current opening
 	lastEpoch  batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
-	unknown    []*Token       // told to be unknown and not settled
+	unknown    []unsettled    // told to be unknown and not settled
 	taken      []inboxEvent
 	actions    []lane.Action
 }
@@ -109,6 +112,7 @@ type laneCore interface {
 
 type flushWait struct {
 	target     uint64
+	ticket     uint64 // the last that it waits for
 	inCallback bool
 	done       chan struct{}
 }
@@ -151,7 +155,7 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	case before != nil:
 		s.own, s.fresh, after = lane.NewFresh(), true, before.callbacks.done
 	case kept != nil:
-		s.own, s.fresh = s.resume(kept), kept.Uncertain || p.config.position != nil
+		s.own = s.resume(kept)
 	case p.config.named: // the holder before may have written
 		s.own, s.fresh = lane.NewFresh(), true
 	default:
@@ -225,8 +229,9 @@ func (s *sender) gather(r *batchfmt.Record, cost int64, d delivery, now time.Tim
 		return tooLarge(err)
 	}
 	s.mu.accepted++
+	s.mu.tickets++
 	if w := d.wait; w != nil {
-		w.sender, w.cost = s, cost
+		w.sender, w.cost, w.ticket = s, cost, s.mu.tickets
 	}
 	s.mu.stuck = s.mu.stuck || sticky
 	return nil
@@ -254,7 +259,7 @@ func (s *sender) flush() {
 func (s *sender) flushed(inCallback bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := flushWait{target: s.mu.accepted, inCallback: inCallback, done: make(chan struct{})}
+	w := flushWait{target: s.mu.accepted, ticket: s.mu.tickets, inCallback: inCallback, done: make(chan struct{})}
 	if s.reached(w) {
 		return nil
 	}
@@ -352,7 +357,15 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 		case s.p.config.position == nil && s.mu.batcher.Remove(int(w.cost), mine):
 			s.takenBack(w)
 			return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
-		case s.mu.batcher.Holds(mine): // its position, or timestamps that are ages apart, keep it in its batch
+		case s.p.config.position == nil && s.mu.parked != nil && s.mu.parked.Remove(int(w.cost), mine):
+			if parked := s.mu.parked; len(parked.Tags) == 0 {
+				s.mu.parked = nil
+				parked.Reset()
+				s.p.batches.Put(parked)
+			}
+			s.takenBack(w)
+			return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
+		case s.mu.batcher.Holds(mine), s.mu.parked != nil && slices.ContainsFunc(s.mu.parked.Tags, mine): // its position, or timestamps that are ages apart, keep it there
 			return &OutcomeUnknown{Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Epoch: s.p.Epoch(), Sequence: -1, Cause: cause}
 		}
 		s.mu.moved.Wait() // the goroutine has it in hand, and frees it in a moment
@@ -379,10 +392,19 @@ func (s *sender) giveUpFrozen(f *frozen, record int, cause error) error {
 // takenBack counts a record that left the batcher without an outcome. mu is held.
 func (s *sender) takenBack(w *waiter) {
 	s.p.buffer.release(w.cost)
-	s.mu.decided++
-	s.mu.called++
+	s.uncount(w)
 	s.wakeFlushes()
 	w.reuse()
+}
+
+// uncount has nobody wait for a record that was taken back. mu is held.
+func (s *sender) uncount(w *waiter) {
+	s.mu.accepted--
+	for i := range s.mu.flushes {
+		if f := &s.mu.flushes[i]; w.ticket <= f.ticket {
+			f.target--
+		}
+	}
 }
 
 // tell notes that a Send gives up a record of f, and returns what it tells; nil when the

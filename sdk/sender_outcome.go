@@ -23,6 +23,10 @@ func (s *sender) complete(f *frozen, o lane.Outcome) {
 	f.ended = true
 	told := f.told
 	s.mu.Unlock()
+	if f.resumed && o.Fate == lane.Unknown && s.p.closing.Load() {
+		s.leaveResumed(f)
+		return
+	}
 	s.note(f, &o)
 	if o.Fate == lane.Unknown || o.Fate == lane.NotStored && !f.resumed { // what is resumed leads only to an earlier position
 		s.stopBehind(s.publicCause(o.Cause))
@@ -104,7 +108,7 @@ func (s *sender) nowUnknown(f *frozen, cause error) *OutcomeUnknown {
 	a := Abandoned{Topic: unknown.Topic, Partition: unknown.Partition, Records: f.Count, ProducerID: unknown.ProducerID,
 		Epoch: unknown.Epoch, First: -1, Last: -1, Cause: cause}
 	if token := unknown.token; token != nil {
-		s.unknown = append(s.unknown, token)
+		s.unknown = append(s.unknown, unsettled{s.p, token, f.kept})
 		a.First, a.Last, a.Token = token.first, token.Last(), *token
 	}
 	s.p.abandon(a)
@@ -183,9 +187,25 @@ func (s *sender) expire(now time.Time) {
 	}
 }
 
+// refuseFor refuses what comes from now on, before anybody is told of an outcome: a callback
+// that hears of a loss may call ContinueAfterLoss.
+func (s *sender) refuseFor(cause error) {
+	refusing := s.notStored(cause)
+	if errors.Is(cause, ErrClosed) || s.p.gone.Load() {
+		refusing = ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.refusing == nil {
+		s.mu.refusing = refusing
+	}
+	s.failed.Store(true)
+}
+
 // fail ends the lane for good: what was never sent is not stored, and what comes later is
 // refused with the reason.
 func (s *sender) fail(cause error) {
+	s.refuseFor(cause)
 	refusing := s.notStored(cause)
 	if errors.Is(refusing, ErrFenced) && !s.p.gone.Load() {
 		s.p.fenced.Do(func() {
@@ -193,18 +213,12 @@ func (s *sender) fail(cause error) {
 			s.p.client.events.emit(Event{Kind: EventFenced, Topic: s.p.topic, Partition: s.partition, ProducerID: s.p.ID(), Err: refusing})
 		})
 	}
-	if errors.Is(cause, ErrClosed) || s.p.gone.Load() {
-		refusing = ErrClosed
-	} else {
+	if !errors.Is(cause, ErrClosed) && !s.p.gone.Load() {
 		s.p.client.logger.Error("partition takes no more records of this producer", "topic", s.p.topic,
 			"partition", s.partition, "producer", s.p.ID(), "error", refusing)
 	}
 	s.mu.Lock()
-	if s.mu.refusing == nil {
-		s.mu.refusing = refusing
-	}
 	s.mu.room = false
-	s.failed.Store(true)
 	var left []*records
 	for !s.oldest().IsZero() {
 		left = append(left, s.takeOldest())

@@ -101,7 +101,7 @@ func (s *sender) takeInbox(now time.Time) {
 		case e.opened != nil:
 			s.sawPosition(e.opened.LastSequence, e.opened.Position)
 			s.core.Opened(now, e.opened)
-			s.nowOpen()
+			s.nowOpen(e.opened)
 		case e.refused != nil:
 			s.refused(now, e.refused)
 		case e.lost != nil:
@@ -244,6 +244,9 @@ func (s *sender) perform() {
 		if len(s.actions) == 0 {
 			return
 		}
+		if last := &s.actions[len(s.actions)-1]; last.Kind == lane.Fail {
+			s.refuseFor(last.Err)
+		}
 		for i := range s.actions {
 			a := &s.actions[i]
 			switch a.Kind {
@@ -353,16 +356,17 @@ func (s *sender) sendDue() {
 		now := time.Now()
 		room, idle := s.core.Room(now), s.core.Idle()
 		s.mu.Lock()
-		s.mu.room, s.mu.idle = room && s.parked == nil, idle
-		if parked := s.parked; parked != nil && room {
+		s.mu.room, s.mu.idle = room && s.mu.parked == nil, idle
+		if parked := s.mu.parked; parked != nil && room {
+			s.mu.parked = nil
 			s.mu.Unlock()
-			if s.parked = nil; !s.freeze(now, parked) {
+			if !s.freeze(now, parked) {
 				return
 			}
 			s.perform()
 			continue
 		}
-		if s.parked != nil || s.core.Stopped() != nil || !room || !s.mu.batcher.Due(now, idle) {
+		if s.mu.parked != nil || s.core.Stopped() != nil || !room || !s.mu.batcher.Due(now, idle) {
 			s.mu.Unlock()
 			return
 		}
@@ -390,8 +394,11 @@ func (s *sender) freeze(now time.Time, batch *records) bool {
 	switch {
 	case errors.Is(err, ErrOutboxFull), errors.Is(err, outbox.ErrNoSpace):
 		s.waitsFor.Store(&err)
-		s.parked = batch
 		s.recycle(frame)
+		s.mu.Lock()
+		s.mu.parked = batch
+		s.mu.moved.Broadcast()
+		s.mu.Unlock()
 		return false
 	case err != nil: // a limit of the format, or the outbox: no sequence is spent
 		s.p.failures.Add(int64(f.Count))
@@ -480,16 +487,16 @@ const parkedPause = 50 * time.Millisecond
 
 // oldest is when the oldest record was accepted that is not frozen, or zero. mu is held.
 func (s *sender) oldest() time.Time {
-	if s.parked != nil {
-		return s.parked.First
+	if s.mu.parked != nil {
+		return s.mu.parked.First
 	}
 	return s.mu.batcher.Oldest()
 }
 
 // takeOldest takes the batch of that record, or nil. mu is held.
 func (s *sender) takeOldest() *records {
-	if parked := s.parked; parked != nil {
-		s.parked = nil
+	if parked := s.mu.parked; parked != nil {
+		s.mu.parked = nil
 		return parked
 	}
 	return s.mu.batcher.Take()
@@ -511,7 +518,7 @@ func (s *sender) nextWake() time.Time {
 	if oldest := s.oldest(); !oldest.IsZero() && s.core.Idle() {
 		add(oldest.Add(s.p.config.deliveryTimeout))
 	}
-	if s.parked != nil {
+	if s.mu.parked != nil {
 		add(time.Now().Add(parkedPause))
 	}
 	return next

@@ -97,12 +97,12 @@ func (s *sender) raised(now time.Time, a *raiseAnswer) {
 // report tells what became of a batch that was unknown.
 func (s *sender) report(f *frozen, m *wire.Resolved) {
 	if s.p.outbox != nil {
-		s.noteSettled(f, m)
+		s.p.noteSettled(s.partition, f.kept, f.Count, m)
 	}
-	for i, token := range s.unknown {
-		if *token == f.token {
+	for i, u := range s.unknown {
+		if *u.token == f.token {
 			s.unknown = append(s.unknown[:i:i], s.unknown[i+1:]...)
-			s.p.settled(token, resolutionOf(m, token))
+			s.p.settled(u.token, resolutionOf(m, u.token))
 			return
 		}
 	}
@@ -123,16 +123,19 @@ func (s *sender) resolutionOf(f *frozen, o *lane.Outcome) Resolution {
 
 // leaveUnknown hands what is unknown, now that the lane is over, to the client.
 func (s *sender) leaveUnknown() {
-	for _, token := range s.unknown {
-		s.p.client.settler.add(unsettled{s.p, token})
+	for _, u := range s.unknown {
+		s.p.client.settler.add(u)
 	}
 	s.unknown = nil
 }
 
 // nowOpen notes that a lane that goes on after a loss is open.
-func (s *sender) nowOpen() {
+func (s *sender) nowOpen(m *wire.LaneOpened) {
 	if s.fresh && s.core.Stopped() == nil {
 		s.fresh = false
+		if !s.known {
+			s.beginAnew(m)
+		}
 		close(s.opened)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -38,6 +39,7 @@ type settler struct {
 type unsettled struct {
 	p     *Producer
 	token *Token
+	kept  outbox.ID // what it is in the outbox of p; 0 for nothing
 }
 
 func newSettler(c *Client) *settler {
@@ -96,6 +98,9 @@ func (s *settler) settle(u unsettled) {
 	var refusal *wire.Error
 	switch {
 	case err == nil:
+		if u.kept != 0 {
+			u.p.noteSettled(u.token.Partition(), u.kept, int(u.token.records), m)
+		}
 		u.p.settled(u.token, resolutionOf(m, u.token))
 	case s.ctx.Err() != nil, errors.Is(err, transport.ErrClosed):
 	case ctx.Err() != nil, errors.Is(err, transport.ErrNoStream):

@@ -47,9 +47,9 @@
 // an error that says since when and from where. With the same outbox as well it is the
 // second one that is refused, since a directory has one owner at a time.
 //
-// An outbox that is behind, as another one was used with the name since, is of no use any
-// more. What it has under way is settled, then the server refuses to go on with it:
-// PRODUCER_CLONED. The outbox of the last holder goes on, and so does a new one.
+// An outbox that is behind, as another one was used with the name since, goes on too if it
+// holds nothing. What it has under way is settled, and then the server refuses to go on with
+// it, once: PRODUCER_CLONED.
 //
 // How to read it: main.go is the whole program from top to bottom. options.go reads the
 // command line, watch.go hears what happens behind the back of the program, next.go finds

@@ -165,6 +165,43 @@ func (b *Batcher[T]) Remove(bytes int, is func(T) bool) bool {
 	return true
 }
 
+// RemoveAll is Remove for all records whose tags it is told, at the price of one a batch. bytes
+// says what Add was told of one; each that was taken out is given to gone.
+func (b *Batcher[T]) RemoveAll(is func(T) bool, bytes func(T) int, gone func(T)) {
+	full := b.full[:0]
+	for _, batch := range b.full {
+		if batch.RemoveAll(is, bytes, gone); len(batch.Tags) == 0 {
+			b.drop(batch)
+			continue
+		}
+		full = append(full, batch)
+	}
+	clear(b.full[len(full):])
+	b.full = full
+	if b.open == nil {
+		return
+	}
+	if b.open.RemoveAll(is, bytes, gone); len(b.open.Tags) == 0 {
+		b.drop(b.open)
+		b.open, b.now = nil, false
+	}
+}
+
+// RemoveAll is that of [Batcher], for one batch.
+func (b *Batch[T]) RemoveAll(is func(T) bool, bytes func(T) int, gone func(T)) {
+	if !slices.ContainsFunc(b.Tags, is) || !b.Builder.RemoveAll(func(i int) bool { return is(b.Tags[i]) }) {
+		return
+	}
+	b.Tags = slices.DeleteFunc(b.Tags, func(tag T) bool {
+		out := is(tag)
+		if out {
+			b.Bytes -= bytes(tag)
+			gone(tag)
+		}
+		return out
+	})
+}
+
 // Holds reports whether the record with that tag waits here.
 func (b *Batcher[T]) Holds(is func(T) bool) bool {
 	for _, batch := range b.full {
@@ -173,6 +210,12 @@ func (b *Batcher[T]) Holds(is func(T) bool) bool {
 		}
 	}
 	return b.open != nil && slices.ContainsFunc(b.open.Tags, is)
+}
+
+// Remove is that of [Batcher], for a batch that was taken.
+func (b *Batch[T]) Remove(bytes int, is func(T) bool) bool {
+	n := slices.IndexFunc(b.Tags, is)
+	return n >= 0 && b.remove(n, bytes)
 }
 
 func (b *Batch[T]) remove(n, bytes int) bool {

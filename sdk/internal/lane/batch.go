@@ -35,6 +35,7 @@ type Batch struct {
 	uncertain  bool
 	never      bool  // the server said for good that it is not stored and will not be
 	told       bool  // the application was told that its outcome is unknown: it is never sent again
+	apart      bool  // what stood in front of it was settled as not stored by an earlier process: it has to be sealed anew
 	dropped    error // why it ends as not stored, proved, when what stands before it has ended; nil if it does not
 	stored     *wire.ProduceResult
 	refusal    *wire.Error // the last answer that was not success

@@ -54,6 +54,7 @@ type Core struct {
 	held   bool // the connection drains: what is out may finish, nothing new is sent
 	linked bool // there is a connection
 	fresh  bool // nothing is known of the lane before it is opened
+	taken  bool // over from an earlier process, see NewResumed
 
 	resumeAt time.Time     // nothing is sent before; zero for no pause
 	openedAt time.Time     // when OpenLane left
@@ -107,6 +108,7 @@ type Resume struct {
 func NewResumed(r Resume) *Core {
 	c := New()
 	c.next, c.sent, c.acked, c.epoch, c.fresh = r.Next, r.Next-1, r.Acked, r.Epoch, r.Fresh
+	c.taken = true
 	for _, b := range r.Batches {
 		b.attempts, b.uncertain, b.told = 1, true, r.Told(b)
 		c.queue = append(c.queue, b)
@@ -248,6 +250,11 @@ func (c *Core) Opened(now time.Time, m *wire.LaneOpened) {
 		return
 	case c.hole != noHole:
 		c.fillHole()
+	case c.taken && len(c.queue) > 0 && c.queue[0].Base > m.LastSequence+1:
+		// It stood behind a batch that a fence has passed, and would have been sealed anew next.
+		c.queue[0].apart = true
+		c.startSettling(now, ErrGivenUp)
+		return
 	}
 	c.mode = open
 	if len(c.queue) > 0 {

@@ -362,6 +362,9 @@ func (p *Plain) Tick(now time.Time) {
 	switch {
 	case p.mode == failing && !p.awaits():
 		p.finish()
+	case p.mode == open && p.reopen && !p.awaits(): // the answers did not come in time
+		p.mode, p.reopen = pausing, false
+		p.pause(now, 0)
 	case p.mode == opening && !now.Before(p.openedAt.Add(openPatience)):
 		p.openAgain(now)
 	case p.mode == pausing && !now.Before(p.resumeAt):

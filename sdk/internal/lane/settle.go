@@ -95,7 +95,7 @@ func (c *Core) settleNext(now time.Time) {
 		case c.closing && c.finalOutcome(c.queue[0]).Fate == NotStored:
 			b := c.pop()
 			c.complete(b, c.finalOutcome(b))
-		case c.closing, c.isDue(c.queue[0], now), c.owesSettle():
+		case c.closing, c.isDue(c.queue[0], now), c.owesSettle(), c.queue[0].apart:
 			c.ask(c.queue[0])
 		default:
 			c.resume(now)
@@ -240,7 +240,7 @@ func (c *Core) fencedOff(now time.Time, last batchfmt.Seq) {
 	c.fenced, c.hole = true, noHole
 	c.next, c.sent = last+1, min(c.sent, last)
 	for _, b := range c.queue {
-		b.never, b.unanswered = true, false
+		b.never, b.unanswered, b.apart = true, false, false
 		switch {
 		case c.closing:
 			c.drop(b, c.causeFor(b))

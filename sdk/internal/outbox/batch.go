@@ -110,6 +110,7 @@ type held struct {
 	at       int64
 	stored   int64  // bytes that it takes there
 	waiting  []byte // the bytes while it waits
+	told     bool   // that it is unknown was put by this process
 }
 
 func (h *held) batch() Batch {

@@ -358,10 +358,16 @@ func (o *Outbox) mark(kind kind, id ID, offset batchfmt.Offset) (put uint64, err
 	if h == nil {
 		return 0, fmt.Errorf("%w: %d", ErrNoBatch, id)
 	}
+	if kind == kindUnknown && h.told {
+		return o.mu.wanted, nil
+	}
 	e := h.entry
 	e.kind, e.state, e.length, e.bodyCheck, e.replaced, e.offset = kind, 0, 0, 0, 0, offset
 	_, ended := o.mu.apply(&e, false)
 	o.queue(item{entry: e, ends: o.ends(ended), twice: kind != kindStored})
+	if kind == kindUnknown {
+		h.told = true
+	}
 	return o.mu.put, nil
 }
 

@@ -50,6 +50,11 @@ func (b *Broker) fenceOlder(ctx context.Context, p catalog.Producer, from string
 	}
 	var places []place
 	b.grants.Lock()
+	if _, err := b.catalog.Authorize(p.ID, p.Key); err != nil {
+		// Whoever took the name since fences everybody, and this one finds out when it opens a lane.
+		b.grants.Unlock()
+		return nil
+	}
 	b.grants.takers[p.Name] = taker{instance: p.Instance, from: from}
 	for id, holdings := range b.grants.holdings {
 		for _, h := range holdings {

@@ -42,6 +42,7 @@ type Lane struct {
 	looked    bool         // see State.Missed
 	doubtful  bool         // likewise
 	covered   bool         // see State.Cover
+	raised    bool         // since then a fence has raised the epoch, and no batch
 	cover     batchfmt.Epoch
 	used      uint32 // when it was used last, by State.Tick; seconds
 }
@@ -243,7 +244,7 @@ func (h *history) older(id Identity) bool { return h != nil && id.Last < h.floor
 // hidden: behind a lane that may have gone on where the log is lost, in an epoch that may
 // have been there. False on nil.
 func (l *Lane) hidden(id Identity) bool {
-	return l.Suspect() && id.Base > l.last && (!l.covered || id.Epoch <= max(l.epoch, l.cover))
+	return l.Suspect() && id.Base > l.last && (!l.covered || id.Epoch <= l.cover || !l.raised && id.Epoch <= l.epoch)
 }
 
 // follows: the next range. Base is not negative, so the subtraction cannot overflow.

@@ -48,6 +48,9 @@ func (s *State) replayControl(pid batchfmt.ProducerID, c batchfmt.Control) {
 		h.start(c.Last + 1)
 		h.floor = c.Floor
 	}
+	if l := s.lanes[pid]; l.covered && c.MinEpoch > h.epoch {
+		l.raised = true
+	}
 	h.epoch = max(h.epoch, c.MinEpoch)
 	if !sane || c.Last < h.last {
 		return

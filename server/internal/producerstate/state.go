@@ -139,7 +139,7 @@ func (s *State) Lost(from, next batchfmt.Offset) {
 // later call changes nothing.
 func (s *State) Cover(pid batchfmt.ProducerID, epoch batchfmt.Epoch) {
 	if l := s.lanes[pid]; l.Suspect() && !l.covered {
-		l.covered, l.cover = true, epoch
+		l.covered, l.raised, l.cover = true, false, max(epoch, l.epoch)
 	}
 }
 

@@ -16,7 +16,7 @@ fuzz:
 bench:
 	go test -run '^$$' -bench . -benchmem ./compat/ceiling
 
-# Crash states, torn writes, kills and full disks, with new seeds in each round, until
+# Crash states, torn writes, kills, full disks and bad networks, with new seeds in each round, until
 # SECONDS are over or something is found. LEDGER is the file that says what was tried.
 campaign: SECONDS = 3600
 campaign:

@@ -5,7 +5,8 @@
 #
 # Each run leaves a line in the ledger; without a name it is in a new directory that is kept.
 # A package takes the flags that its tests have. Below ten minutes the sizes are those of
-# every day. The time is looked at between two runs of a package, not within one.
+# every day; from three hours on the first round does what is exhaustive too, such as every
+# bit of every file. When the time is over, the run of a package that is on is stopped.
 set -uo pipefail
 limit=${1:?seconds}
 case "${2:-}" in
@@ -39,9 +40,13 @@ run() { # run PACKAGE SEED ROUND
     ! has "$bin" "${size%=*}" || args+=("-$size")
   done
   # What is exhaustive is not different with another seed: the first round does it.
-  [ "$3" -gt 1 ] || [ ${#sizes[@]} -eq 0 ] || ! has "$bin" full || args+=(-full)
+  [ "$3" -gt 1 ] || [ "$limit" -lt 10800 ] || ! has "$bin" full || args+=(-full)
   printf '%6d s  %s %s\n' "$SECONDS" "$1" "${args[*]}"
-  (cd "$1" && "$bin" "${args[@]}") >"$work/out" 2>&1 && return
+  (cd "$1" && timeout --kill-after 10 $((limit > SECONDS ? limit - SECONDS : 1)) "$bin" "${args[@]}") >"$work/out" 2>&1
+  case $? in
+    0) return ;;
+    124 | 137) ! grep -Eq -- '--- FAIL|^panic:|DATA RACE' "$work/out" && printf '%6d s  the time is over\n' "$SECONDS" && return ;;
+  esac
   cp "$work/out" "$ledger.failed"
   tail -n 60 "$work/out"
   printf 'FAILED: %s with seed %s; all that it said: %s\n' "$1" "$2" "$ledger.failed"

@@ -88,6 +88,10 @@ func appendRecord(dst []byte, r *Record, size int, timeDelta int64, offsetDelta 
 	return dst
 }
 
+// CheckRecord returns the *FormatError that [Builder.Add] gives for a record of which no
+// batch can hold the parts, or nil. Whether there is room in a batch it does not say.
+func CheckRecord(r *Record) error { return checkFieldSizes(r, 0) }
+
 // checkFieldSizes makes sure that the sum of all lengths cannot overflow.
 func checkFieldSizes(r *Record, off int) error {
 	if len(r.Headers) > MaxHeaders {

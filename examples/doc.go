@@ -1,4 +1,4 @@
-// Package examples holds four programs that show the product at work on something real.
+// Package examples holds five programs that show the product at work on something real.
 //
 // Whole files go in, line by line, and come out again byte for byte:
 //
@@ -11,6 +11,10 @@
 //
 //	go run ./examples/named
 //
+// A file that grows and rotates is followed line by line, each line once over any kill:
+//
+//	go run ./examples/tailfile /var/log/some.log
+//
 // A program has the server inside, sends to it, reads from it, and stops in good order:
 //
 //	go run ./examples/embed
@@ -22,5 +26,5 @@
 // Begin reading at send/main.go, then tail/main.go. The package itself holds no code, only
 // the tests that run the programs as they are built: files go through two of them and are
 // compared with what comes back, the third is killed at random moments, the fourth is
-// joined, interrupted and killed.
+// joined, interrupted and killed. Those of tailfile are in its own folder.
 package examples

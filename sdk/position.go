@@ -130,6 +130,9 @@ func (p *Producer) item(records []Record, now time.Time) (*item, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := batchfmt.CheckRecord(&record); err != nil {
+			return nil, tooLarge(err)
+		}
 		if t := record.Timestamp; t < -maxItemTime || t > maxItemTime {
 			return nil, fmt.Errorf("sdk: the timestamp of record %d, %d ms, is not within %d ms of 1970", i, t, int64(maxItemTime))
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk"
 	"github.com/quoin-io/quoin/server/servertest"
 	"github.com/quoin-io/quoin/wire"
@@ -90,8 +91,12 @@ func TestRecordsOfAPositionAreOneBatch(t *testing.T) {
 	if _, err := p.Send(ctx, sdk.Record{Value: make([]byte, sdk.MaxPosition+1)}); err == nil || !strings.Contains(err.Error(), "position") {
 		t.Errorf("a position that is too long: %v", err)
 	}
-	if _, err := p.Send(ctx, value(100)); err != nil {
-		t.Errorf("it does not go on: %v", err)
+	headers := sdk.Record{Value: []byte("h"), Headers: make([]sdk.Header, batchfmt.MaxHeaders+1)}
+	if _, err := p.SendBatch(ctx, []sdk.Record{value(1000), headers}); err == nil || !strings.Contains(err.Error(), "headers") {
+		t.Errorf("with too many headers: %v", err)
+	}
+	if ack, err := p.Send(ctx, value(100)); err != nil || ack.Offset != 100 {
+		t.Errorf("nothing of the refused calls may be stored: %+v, %v", ack, err)
 	}
 }
 

@@ -356,6 +356,10 @@ func (s *sender) sendDue() {
 		now := time.Now()
 		room, idle := s.core.Room(now), s.core.Idle()
 		s.mu.Lock()
+		if s.mu.stopping != nil { // since this step began: nothing may come behind what was not stored
+			s.mu.Unlock()
+			return
+		}
 		s.mu.room, s.mu.idle = room && s.mu.parked == nil, idle
 		if parked := s.mu.parked; parked != nil && room {
 			s.mu.parked = nil

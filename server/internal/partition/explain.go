@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"sync"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -134,7 +135,7 @@ func (p *Partition) laneInfo(pid batchfmt.ProducerID, l *producerstate.Lane) wir
 	info := wire.LaneInfo{
 		ProducerID: pid, Epoch: l.Epoch(), Last: l.Last(), Floor: l.Floor(), LastOffset: l.LastOffset(), Confirmed: l.Confirmed(),
 		Idle: p.owner.state.Idle(l), Opening: l.Opening(), Open: l.Open(), Closed: l.Closed(), Suspect: l.Suspect(),
-		Position: l.Position(),
+		Position: bytes.Clone(l.Position()),
 	}
 	for b := range l.Window() {
 		info.Window = append(info.Window, wire.WindowEntry{Base: b.Base, Last: b.Last, Offset: b.BaseOffset, Digest: b.Digest})

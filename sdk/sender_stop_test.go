@@ -1,0 +1,41 @@
+package sdk
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/batcher"
+	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/wire"
+)
+
+// What makes a producer with a position stop may happen in the very step in which its lane is
+// opened: nothing is sent behind it any more.
+func TestNothingIsSentOnceItStops(t *testing.T) {
+	for _, stopping := range []bool{false, true} {
+		p := &Producer{client: new(Client), topic: "t", limit: 1 << 20, epoch: newEpoch(0),
+			identity: wire.ProducerInited{ProducerID: 7}}
+		p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
+		p.frames = sync.Pool{New: func() any { return new([]byte) }}
+		p.config.deliveryTimeout = time.Minute
+		s := &sender{p: p, wake: make(chan struct{}, 1), own: lane.New()}
+		s.core, s.mu.moved.L = s.own, &s.mu
+		s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: p.limit, Pool: &p.batches})
+		now := time.Now()
+		if err := s.add(&batchfmt.Record{Value: []byte("behind")}, 1, delivery{}, now, false); err != nil {
+			t.Fatal(err)
+		}
+		s.core.Connected(now)
+		s.core.Opened(now, &wire.LaneOpened{LastSequence: -1, LastOffset: -1})
+		s.core.Actions() // there is no connection to carry them out on
+		if stopping {
+			s.stop(ErrStopped, now, false)
+		}
+		s.sendDue()
+		if sent := !s.core.Idle(); sent == stopping {
+			t.Errorf("stopping %v, sent %v", stopping, sent)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package source
+
+// Config is for options that tests make of others.
+type Config = config

@@ -32,8 +32,9 @@ var ErrStopped = errors.New("sdk: the producer stopped at a record that is not s
 // topic that has one. Build fences the holder before, sends again what is left in the outbox if
 // there is one, and returns when all of that has its outcome. A record that does not end as
 // stored stops the producer, for what comes behind it would hide the gap: everything later ends
-// with [ErrStopped], and another Build goes on from the position that is stored. For the same
-// reason a Send that gives up takes nothing back.
+// with [ErrStopped], or with the reason for which the partition takes nothing more, and another
+// Build goes on from the position that is stored. Close flushes only up to such a record. For
+// the same reason a Send that gives up takes nothing back.
 func (b *ProducerBuilder) Position(fn func(last *Record) []byte) *ProducerBuilder {
 	b.config.position = fn
 	return b
@@ -100,10 +101,10 @@ func (s *sender) stopBehind(cause error) {
 		return
 	}
 	s.mu.Lock()
-	first := s.mu.refusing == nil
-	if first {
+	if s.mu.refusing == nil { // Close refuses what is new, and still sends what it has
 		s.mu.refusing = fmt.Errorf("%w: %w", ErrStopped, cause)
 	}
+	first := s.mu.stopping == nil
 	s.mu.Unlock()
 	if first {
 		s.stop(ErrStopped, time.Now().Add(s.p.config.deliveryTimeout), false)

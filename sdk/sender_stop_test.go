@@ -14,12 +14,21 @@ import (
 // What makes a producer with a position stop may happen in the very step in which its lane is
 // opened: nothing is sent behind it any more.
 func TestNothingIsSentOnceItStops(t *testing.T) {
-	for _, stopping := range []bool{false, true} {
+	stops := map[string]func(*sender){
+		"":                       func(*sender) {},
+		"a record is not stored": func(s *sender) { s.stopBehind(ErrDeliveryTimeout) },
+		"a record is not stored while Close flushes": func(s *sender) {
+			s.refuse()
+			s.stopBehind(ErrDeliveryTimeout)
+		},
+	}
+	for why, stop := range stops {
 		p := &Producer{client: new(Client), topic: "t", limit: 1 << 20, epoch: newEpoch(0),
 			identity: wire.ProducerInited{ProducerID: 7}}
 		p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
 		p.frames = sync.Pool{New: func() any { return new([]byte) }}
 		p.config.deliveryTimeout = time.Minute
+		p.config.position = func(*Record) []byte { return nil }
 		s := &sender{p: p, wake: make(chan struct{}, 1), own: lane.New()}
 		s.core, s.mu.moved.L = s.own, &s.mu
 		s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: p.limit, Pool: &p.batches})
@@ -30,12 +39,10 @@ func TestNothingIsSentOnceItStops(t *testing.T) {
 		s.core.Connected(now)
 		s.core.Opened(now, &wire.LaneOpened{LastSequence: -1, LastOffset: -1})
 		s.core.Actions() // there is no connection to carry them out on
-		if stopping {
-			s.stop(ErrStopped, now, false)
-		}
+		stop(s)
 		s.sendDue()
-		if sent := !s.core.Idle(); sent == stopping {
-			t.Errorf("stopping %v, sent %v", stopping, sent)
+		if sent := !s.core.Idle(); sent != (why == "") {
+			t.Errorf("%q: sent %v", why, sent)
 		}
 	}
 }

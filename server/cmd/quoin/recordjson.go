@@ -153,7 +153,7 @@ func loneSurrogate(raw []byte) bool {
 	return false
 }
 
-// escapedUnit reads the \uXXXX at position at of raw.
+// escapedUnit reads the escaped UTF-16 unit, six bytes that begin with \u, at position at of raw.
 func escapedUnit(raw []byte, at int) (rune, bool) {
 	if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
 		return 0, false

@@ -1,47 +1,54 @@
-package sdk_test
+package sdk
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/quoin-io/quoin/sdk"
-	"github.com/quoin-io/quoin/wire"
+	"github.com/quoin-io/quoin/batchfmt"
 )
 
-// A record that was given after a Flush and is taken back is not one of those that the Flush
-// waits for.
+// A record that is taken back is one that no Flush waits for, and none that it counts for
+// another: whether it was given before or after the Flush.
 func TestFlushDoesNotCountWhatIsTakenBack(t *testing.T) {
-	s, c, _ := setUp(t, 1)
-	ctx := testContext(t)
-	p := build(t, c.Producer("t"))
-	open := hold(t, s, false, wire.KindLaneOpened)
-	var ended atomic.Bool
-	if err := p.SendAsync(ctx, value(0), func(sdk.Ack, error) { ended.Store(true) }); err != nil {
-		t.Fatal(err)
-	}
-	flushed := make(chan error, 1)
-	go func() {
-		err := p.Flush(ctx)
-		if err == nil && !ended.Load() {
-			err = errors.New("Flush returned, and the record has no outcome")
+	for _, before := range []bool{true, false} {
+		s := idleSender()
+		give := func() *waiter {
+			w := &waiter{done: make(chan struct{}, 1)}
+			if err := s.add(&batchfmt.Record{Value: []byte("v")}, 1, delivery{wait: w}, time.Now(), false); err != nil {
+				t.Fatal(err)
+			}
+			return w
 		}
-		flushed <- err
-	}()
-	time.Sleep(100 * time.Millisecond) // it waits
-	for range 3 {
-		given, giveUp := context.WithTimeout(ctx, 20*time.Millisecond)
-		_, err := p.Send(given, value(1))
-		giveUp()
-		var notStored *sdk.NotStored
-		if !errors.As(err, &notStored) {
-			t.Errorf("got %v", err)
+		stays := give()
+		var goes *waiter
+		if before {
+			goes = give()
 		}
-	}
-	time.AfterFunc(200*time.Millisecond, open)
-	if err := <-flushed; err != nil {
-		t.Error(err)
+		flushed := s.flushed(false)
+		if !before {
+			goes = give()
+		}
+		over := errors.New("over")
+		var notStored *NotStored
+		if err := s.giveUp(goes, over); !errors.As(err, &notStored) || !errors.Is(err, over) {
+			t.Errorf("before %v: given up with %v", before, err)
+		}
+		select {
+		case <-flushed:
+			t.Errorf("before %v: the Flush is done, and a record has no outcome", before)
+		default:
+		}
+		batch := s.mu.batcher.Take()
+		s.endRecords(batch, &outcome{records: batch, err: over})
+		if _, err := stays.await(context.Background()); !errors.Is(err, over) {
+			t.Errorf("before %v: the other one ended with %v", before, err)
+		}
+		select {
+		case <-flushed:
+		default:
+			t.Errorf("before %v: every record has its outcome, and the Flush waits", before)
+		}
 	}
 }

@@ -11,6 +11,19 @@ import (
 	"github.com/quoin-io/quoin/wire"
 )
 
+// idleSender is a sender without its goroutine.
+func idleSender() *sender {
+	p := &Producer{client: new(Client), topic: "t", limit: 1 << 20, epoch: newEpoch(0), buffer: buffer{max: 1 << 20},
+		identity: wire.ProducerInited{ProducerID: 7}}
+	p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
+	p.frames = sync.Pool{New: func() any { return new([]byte) }}
+	p.config.deliveryTimeout = time.Minute
+	s := &sender{p: p, wake: make(chan struct{}, 1), own: lane.New(), callbacks: newCallbacks(nil)}
+	s.core, s.mu.moved.L = s.own, &s.mu
+	s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: p.limit, Pool: &p.batches})
+	return s
+}
+
 // What makes a producer with a position stop may happen in the very step in which its lane is
 // opened: nothing is sent behind it any more.
 func TestNothingIsSentOnceItStops(t *testing.T) {
@@ -23,15 +36,8 @@ func TestNothingIsSentOnceItStops(t *testing.T) {
 		},
 	}
 	for why, stop := range stops {
-		p := &Producer{client: new(Client), topic: "t", limit: 1 << 20, epoch: newEpoch(0),
-			identity: wire.ProducerInited{ProducerID: 7}}
-		p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
-		p.frames = sync.Pool{New: func() any { return new([]byte) }}
-		p.config.deliveryTimeout = time.Minute
-		p.config.position = func(*Record) []byte { return nil }
-		s := &sender{p: p, wake: make(chan struct{}, 1), own: lane.New()}
-		s.core, s.mu.moved.L = s.own, &s.mu
-		s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: p.limit, Pool: &p.batches})
+		s := idleSender()
+		s.p.config.position = func(*Record) []byte { return nil }
 		now := time.Now()
 		if err := s.add(&batchfmt.Record{Value: []byte("behind")}, 1, delivery{}, now, false); err != nil {
 			t.Fatal(err)

@@ -148,6 +148,14 @@ func (c *cursor) durability(field string) Durability {
 	return v
 }
 
+func (c *cursor) version(field string) batchfmt.Version {
+	v := batchfmt.Version(c.take8(field))
+	if c.sees != nil {
+		c.saw(field, v)
+	}
+	return v
+}
+
 func (c *cursor) resolveOutcome(field string) ResolveOutcome {
 	v := ResolveOutcome(c.take8(field))
 	if c.sees != nil {

@@ -15,12 +15,14 @@
 //	    C Hello            S HelloOK | Refused
 //	    C Ping             S Pong
 //	                       S Drain
+//	                       S TopicChanged
 //	request, a request and its reply
 //	    C InitProducer     S ProducerInited | Error
 //	    C BumpEpoch        S EpochBumped | Error
 //	    C CloseProducer    S ProducerClosed | Error
 //	    C Resolve          S Resolved | Error
 //	    C CreateTopic      S TopicCreated | Error
+//	    C AlterTopic       S TopicAltered | Error
 //	    C DeleteTopic      S TopicDeleted | Error
 //	    C DescribeTopics   S TopicsDescribed | Error
 //	    C DescribeProducers  S ProducersDescribed | Error
@@ -28,6 +30,7 @@
 //	lane, a producer's way into its partitions
 //	    C OpenLane         S LaneOpened | LaneRefused
 //	    C Produce          S ProduceResults, of several at once
+//	    C Confirmed        nothing
 //	                       S LaneRefused, when a lane loses its right later
 //	subscription, a consumer of one partition
 //	    C Subscribe        S Subscribed | Error

@@ -55,6 +55,10 @@ const (
 	KindProducersDescribed Kind = 55
 	KindExplainProducers   Kind = 56
 	KindProducersExplained Kind = 57
+	KindAlterTopic         Kind = 58
+	KindTopicAltered       Kind = 59
+	KindTopicChanged       Kind = KindOptional | 8
+	KindConfirmed          Kind = KindOptional | 29
 )
 
 // produceOverhead bounds what a Produce or Batches frame holds besides batches.
@@ -102,6 +106,10 @@ var kinds = map[Kind]struct {
 	KindProducersDescribed: {"ProducersDescribed", 1 << 20, func() Message { return new(ProducersDescribed) }},
 	KindExplainProducers:   {"ExplainProducers", 4 << 10, func() Message { return new(ExplainProducers) }},
 	KindProducersExplained: {"ProducersExplained", 1 << 20, func() Message { return new(ProducersExplained) }},
+	KindAlterTopic:         {"AlterTopic", 8 << 10, func() Message { return new(AlterTopic) }},
+	KindTopicAltered:       {"TopicAltered", 1 << 20, func() Message { return new(TopicAltered) }},
+	KindTopicChanged:       {"TopicChanged", 4 << 10, func() Message { return new(TopicChanged) }},
+	KindConfirmed:          {"Confirmed", 256, func() Message { return new(Confirmed) }},
 }
 
 // Optional reports whether a peer that does not know the kind may step over it.

@@ -102,7 +102,7 @@ func TestItemsThatLackSomethingAreRefused(t *testing.T) {
 func TestItemsThatLieAreRefused(t *testing.T) {
 	results := le(uint32(1), uint16(math.MaxUint16), make([]byte, resultBytes-2))
 	topic := le(uint32(math.MaxUint32), "t", zero16, int64(0), uint32(0), uint32(0))
-	inner := le(uint32(topicInfoBytes-4+partitionInfoBytes), "", zero16, int64(0), uint32(0), uint32(1),
+	inner := le(uint32(topicInfoBytes-4+partitionInfoBytes), "", zero16, int64(0), uint32(0), noVersions, uint32(1),
 		uint16(partitionInfoBytes-1), make([]byte, partitionInfoBytes-2), "over the end")
 	tests := []struct {
 		name    string

@@ -147,6 +147,7 @@ func laneSamples(t testing.TB) []sample {
 			{Lane: 9, BaseSequence: 13, Code: CodeInvalidProducerEpoch, NotStored: true, BaseOffset: -1, Expected: 4, PersistedThrough: -1},
 		}}},
 		{"ProduceResults-none", &ProduceResults{}},
+		{"Confirmed", &Confirmed{Lane: 7, Through: 902}},
 		{"Produce-written", &Produce{Lane: 7, Durability: Written, FirstSend: noon, ConfirmedThrough: 899,
 			Batch: sealed(t, 900, "signed up", "paid", "signed out")}},
 		{"ProduceResults-provisional", &ProduceResults{Results: []ProduceResult{
@@ -170,11 +171,20 @@ func subscriptionSamples(t testing.TB) []sample {
 }
 
 func topicSamples() []sample {
-	orders := TopicInfo{Name: "orders", ID: id16(0x10), Created: noon, MaxBatchBytes: 1 << 20, Partitions: []PartitionInfo{
-		{LogStart: 1000, HighWatermark: 4004, Bytes: 123456},
-		{Bytes: 4096, Code: CodePartitionStopped},
-	}}
+	orders := TopicInfo{Name: "orders", ID: id16(0x10), Created: noon, MaxBatchBytes: 1 << 20, Strict: true,
+		BatchVersions: []batchfmt.Version{1, 2}, Readers: 3, ReadersKnow: 2, Partitions: []PartitionInfo{
+			{LogStart: 1000, HighWatermark: 4004, Bytes: 123456},
+			{Bytes: 4096, Code: CodePartitionStopped},
+		}}
+	maxBatch, strict, partitions := uint32(4<<20), false, int32(12)
 	return []sample{
+		{"AlterTopic", &AlterTopic{Name: "orders", ID: id16(0x10), MaxBatchBytes: &maxBatch, Strict: &strict, Partitions: &partitions}},
+		{"AlterTopic-partitions", &AlterTopic{Name: "orders", Partitions: &partitions}},
+		{"TopicAltered", &TopicAltered{Topic: orders}},
+		{"TopicChanged", &TopicChanged{Name: "orders", ID: id16(0x10)}},
+		{"TopicChanged-deleted", &TopicChanged{Name: "orders", ID: id16(0x10), Deleted: true}},
+		{"TopicChanged-any", &TopicChanged{}},
+		{"CreateTopic-strict", &CreateTopic{Name: "orders", Partitions: 2, Strict: true}},
 		{"CreateTopic", &CreateTopic{Name: "orders", Partitions: 2, MaxBatchBytes: 1 << 20}},
 		{"TopicCreated", &TopicCreated{Topic: orders}},
 		{"DeleteTopic", &DeleteTopic{Name: "orders", ID: id16(0x10)}},

@@ -4,14 +4,23 @@ import "github.com/quoin-io/quoin/batchfmt"
 
 // TopicInfo describes a topic.
 //
-//	length u32, name str, topic id 16, created i64, max batch bytes u32,
+//	length u32, name str, topic id 16, created i64, max batch bytes u32, flags u8,
+//	batch versions {count u32, u8...}, readers u32, readers know u8,
 //	partitions {count u32, each: length u16, log start i64, high watermark i64, bytes i64, code u16}
 type TopicInfo struct {
 	Name          string
 	ID            [16]byte // random, made anew when a topic is deleted and created again
 	Created       int64    // Unix milliseconds
 	MaxBatchBytes uint32
-	Partitions    []PartitionInfo
+	// Strict refuses a reader that does not know the version of a batch with
+	// BATCH_VERSION_UNSUPPORTED; else it is given the batch in a version that it knows.
+	Strict        bool
+	BatchVersions []batchfmt.Version // that the topic holds, ascending
+	Readers       uint32             // subscriptions that are open now
+	// ReadersKnow is the newest batch version that every open subscription can read; 0 when
+	// none is open.
+	ReadersKnow batchfmt.Version
+	Partitions  []PartitionInfo
 }
 
 // PartitionInfo describes a partition.
@@ -23,9 +32,21 @@ type PartitionInfo struct {
 }
 
 const (
-	topicInfoBytes     = 4 + 2 + 16 + 8 + 4 + 4
+	topicInfoBytes     = 4 + 2 + 16 + 8 + 4 + 1 + 4 + 4 + 1 + 4
 	partitionInfoBytes = 2 + 8 + 8 + 8 + 2
 )
+
+// Flags of a topic.
+const topicStrict = 1
+
+var topicFlags = []string{"strict"}
+
+func strictFlag(strict bool) byte {
+	if strict {
+		return topicStrict
+	}
+	return 0
+}
 
 func (t *TopicInfo) append(b []byte) []byte {
 	start, b := openLargeItem(b)
@@ -33,6 +54,10 @@ func (t *TopicInfo) append(b []byte) []byte {
 	b = append(b, t.ID[:]...)
 	b = appendI64(b, t.Created)
 	b = appendU32(b, t.MaxBatchBytes)
+	b = append(b, strictFlag(t.Strict))
+	b = appendVersions(b, t.BatchVersions)
+	b = appendU32(b, t.Readers)
+	b = append(b, byte(t.ReadersKnow))
 	b = appendU32(b, uint32(len(t.Partitions)))
 	for _, p := range t.Partitions {
 		start, item := openItem(b)
@@ -50,6 +75,10 @@ func (t *TopicInfo) decode(c *cursor) {
 	t.ID = c.id("topic id")
 	t.Created = c.moment("created")
 	t.MaxBatchBytes = c.u32("max batch bytes")
+	t.Strict = c.flags("flags", topicFlags)&topicStrict != 0
+	t.BatchVersions = readVersions(c)
+	t.Readers = c.u32("readers")
+	t.ReadersKnow = c.version("readers know")
 	n := c.list("partitions", partitionInfoBytes)
 	t.Partitions = room(t.Partitions, n)
 	c.items(n, "partition", func() {
@@ -65,24 +94,27 @@ func (t *TopicInfo) decode(c *cursor) {
 
 // CreateTopic makes a topic.
 //
-//	name str, partitions i32, max batch bytes u32
+//	name str, partitions i32, max batch bytes u32, flags u8
 type CreateTopic struct {
 	Name          string
 	Partitions    int32
 	MaxBatchBytes uint32 // 0 for the server's default
+	Strict        bool   // see TopicInfo
 }
 
 // Kind is KindCreateTopic.
 func (*CreateTopic) Kind() Kind { return KindCreateTopic }
 
 func (m *CreateTopic) appendPayload(b []byte) []byte {
-	return appendU32(appendI32(appendStr(b, m.Name), m.Partitions), m.MaxBatchBytes)
+	b = appendU32(appendI32(appendStr(b, m.Name), m.Partitions), m.MaxBatchBytes)
+	return append(b, strictFlag(m.Strict))
 }
 
 func (m *CreateTopic) decode(c *cursor) {
 	m.Name = c.str("name", maxAskedName)
 	m.Partitions = c.i32("partitions")
 	m.MaxBatchBytes = c.u32("max batch bytes")
+	m.Strict = c.flags("flags", topicFlags)&topicStrict != 0
 }
 
 // TopicCreated answers CreateTopic; the topic is durable.

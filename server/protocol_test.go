@@ -193,10 +193,6 @@ func TestSubscribeRefusals(t *testing.T) {
 	wantError(t, f.c.Request(&wire.Subscribe{TopicID: f.topic.ID, Partition: 4}), wire.CodeUnknownPartition)
 	wantError(t, f.c.Request(&wire.Subscribe{TopicID: f.topic.ID, From: 2}), wire.CodeOffsetOutOfRange)
 	wantError(t, f.c.Request(&wire.Subscribe{TopicID: f.topic.ID, From: -9}), wire.CodeOffsetOutOfRange)
-
-	old := rawclient.DialBare(t, f.URL())
-	old.Hello(&wire.Hello{MinProtocol: 1, MaxProtocol: 1, BatchVersions: []batchfmt.Version{1}})
-	wantError(t, old.Request(&wire.Subscribe{TopicID: f.topic.ID}), wire.CodeVersionUnsupported)
 }
 
 func TestSubscriptionKeepsToItsCredit(t *testing.T) {

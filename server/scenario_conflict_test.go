@@ -258,16 +258,10 @@ func limitLowered(t *testing.T) {
 	b := f.batch(t, 0, large)
 	f.lane.Produce(b)
 	wantStored(t, f.lane.Result(), 0, false)
-	f.restart(t, 0, func() {
-		c, err := catalog.Open(f.Data(), catalog.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.AlterTopic(catalog.TopicID(f.topic.ID), catalog.TopicConfig{MaxBatchBytes: catalog.MinBatchBytes})
-		if err := errors.Join(err, c.Close()); err != nil {
-			t.Fatal(err)
-		}
-	})
+	least := uint32(catalog.MinBatchBytes)
+	if m, ok := f.c.Request(&wire.AlterTopic{Name: "orders", MaxBatchBytes: &least}).(*wire.TopicAltered); !ok || m.Topic.MaxBatchBytes != least {
+		t.Fatalf("alter: %+v", m)
+	}
 	f.lane.Produce(b)
 	wantStored(t, f.lane.Result(), 0, true)
 	f.lane.Produce(f.batch(t, 1, large))

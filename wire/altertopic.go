@@ -19,7 +19,7 @@ type AlterTopic struct {
 	MaxBatchBytes *uint32  // 0 for the server's default; what is stored already stays, however large
 	Strict        *bool    // see TopicInfo
 	// Partitions is how many there shall be. Fewer than there are is refused with
-	// INVALID_TOPIC, since their records would be lost.
+	// INVALID_PARTITIONS, since their records would be lost.
 	Partitions *int32
 }
 

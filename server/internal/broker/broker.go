@@ -73,12 +73,13 @@ type Broker struct {
 		running sync.WaitGroup
 	}
 
-	// admin is held while a topic is made or deleted, so that what the catalog says and
+	// admin is held while a topic is made, altered or deleted, so that what the catalog says and
 	// what is open change together. It is taken before mu.
 	admin sync.Mutex
 	mu    struct {
 		sync.RWMutex
-		topics map[catalog.TopicID]*topic
+		topics  map[catalog.TopicID]*topic
+		changed func(*wire.TopicChanged) // see Watch
 	}
 	grants struct {
 		sync.Mutex
@@ -87,11 +88,19 @@ type Broker struct {
 	}
 }
 
-// A topic is one that is open.
+// A topic is one that is open. It is never changed: one that is altered is another one, with
+// what lives on in both.
 type topic struct {
 	catalog.Topic
+	live  *live
+	slots []*slot // by number
+}
+
+// live is what of a topic stays the same thing when it is altered.
+type live struct {
 	maxBatch atomic.Int64
-	slots    []slot // by number
+	strict   atomic.Bool
+	readers  readers
 }
 
 // Open opens the catalog, finishes what a crash left half done, and recovers every
@@ -159,7 +168,7 @@ func (b *Broker) finishDeletes() error {
 func (b *Broker) openTopics() {
 	for _, t := range b.catalog.Topics() {
 		open := newTopic(t)
-		for _, err := range b.openSlots(open) {
+		for _, err := range b.openSlots(open, 0) {
 			b.cfg.Log.Error("partition could not be opened and is not served", "topic", t.Name, "error", err)
 		}
 		b.mu.topics[t.ID] = open
@@ -167,15 +176,28 @@ func (b *Broker) openTopics() {
 }
 
 func newTopic(t catalog.Topic) *topic {
-	open := &topic{Topic: t, slots: make([]slot, t.Partitions)}
-	open.maxBatch.Store(int64(t.Config.MaxBatchBytes))
+	open := &topic{Topic: t, live: new(live)}
+	open.addSlots()
+	open.live.set(t.Config)
 	return open
+}
+
+// addSlots makes room for partitions that have none.
+func (t *topic) addSlots() {
+	for len(t.slots) < int(t.Partitions) {
+		t.slots = append(t.slots, new(slot))
+	}
+}
+
+func (l *live) set(cfg catalog.TopicConfig) {
+	l.maxBatch.Store(int64(cfg.MaxBatchBytes))
+	l.strict.Store(cfg.Strict)
 }
 
 // openTopic opens all partitions of t, or none.
 func (b *Broker) openTopic(t catalog.Topic) (*topic, error) {
 	open := newTopic(t)
-	if errs := b.openSlots(open); len(errs) > 0 {
+	if errs := b.openSlots(open, 0); len(errs) > 0 {
 		errs = append(errs, open.close(wire.Errorf(wire.CodeShutdown, "the topic could not be opened")))
 		return nil, errors.Join(errs...)
 	}
@@ -185,8 +207,8 @@ func (b *Broker) openTopic(t catalog.Topic) (*topic, error) {
 func (b *Broker) openPartition(t *topic, n int32) (*partition.Partition, error) {
 	return partition.Open(partition.Config{
 		Topic: t.Name, TopicID: t.ID, Number: n,
-		FS: b.cfg.FS, Dir: filepath.Join(b.topicDir(t.ID), fmt.Sprint(n)),
-		Log: b.cfg.Segments, Producers: b.cfg.Producers, MaxBatchBytes: &t.maxBatch,
+		FS: b.cfg.FS, Dir: b.partitionDir(t.ID, n),
+		Log: b.cfg.Segments, Producers: b.cfg.Producers, MaxBatchBytes: &t.live.maxBatch,
 		NextTerm: func(after batchfmt.Term) (batchfmt.Term, error) {
 			return b.catalog.NextTerm(t.ID, n, after)
 		},
@@ -200,10 +222,16 @@ func (b *Broker) topicDir(id catalog.TopicID) string {
 	return filepath.Join(b.cfg.Data, "topics", id.String())
 }
 
+func (b *Broker) partitionDir(id catalog.TopicID, n int32) string {
+	return filepath.Join(b.topicDir(id), fmt.Sprint(n))
+}
+
 // close closes all partitions that are open.
-func (t *topic) close(why *wire.Error) error {
-	errs := make([]error, len(t.slots))
-	forEach(t.slots, func(i int, s *slot) {
+func (t *topic) close(why *wire.Error) error { return closeSlots(t.slots, why) }
+
+func closeSlots(slots []*slot, why *wire.Error) error {
+	errs := make([]error, len(slots))
+	forEach(slots, func(i int, s *slot) {
 		if p := s.open.Load(); p != nil {
 			reason := *why
 			errs[i] = p.Close(&reason)
@@ -213,11 +241,11 @@ func (t *topic) close(why *wire.Error) error {
 }
 
 // forEach calls f for all slots, openAtOnce at a time.
-func forEach(slots []slot, f func(i int, s *slot)) {
+func forEach(slots []*slot, f func(i int, s *slot)) {
 	var g errgroup.Group
 	g.SetLimit(openAtOnce)
 	for i := range slots {
-		g.Go(func() error { f(i, &slots[i]); return nil })
+		g.Go(func() error { f(i, slots[i]); return nil })
 	}
 	g.Wait()
 }
@@ -270,6 +298,11 @@ func (b *Broker) Out() *buffers.Pool { return b.out }
 
 // Partition finds an open partition.
 func (b *Broker) Partition(id [16]byte, n int32) (*partition.Partition, *wire.Error) {
+	p, _, e := b.find(id, n)
+	return p, e
+}
+
+func (b *Broker) find(id [16]byte, n int32) (*partition.Partition, *topic, *wire.Error) {
 	b.mu.RLock()
 	t := b.mu.topics[id]
 	b.mu.RUnlock()
@@ -281,13 +314,13 @@ func (b *Broker) Partition(id [16]byte, n int32) (*partition.Partition, *wire.Er
 		e = wire.Errorf(wire.CodeUnknownPartition, "topic %q has no partition %d, it has %d", t.Name, n, len(t.slots))
 	default:
 		if p := t.slots[n].open.Load(); p != nil {
-			return p, nil
+			return p, t, nil
 		}
 		e = t.slots[n].refusal()
 		e.Topic = t.Name
 	}
 	e.TopicID, e.Partition = id, n
-	return nil, e
+	return nil, nil, e
 }
 
 // Totals is how much a broker has of what can be counted, over all topics.

@@ -87,7 +87,7 @@ func (b *Broker) Reopen() {
 	b.mu.RUnlock()
 	for _, t := range topics {
 		for n := range t.slots {
-			s := &t.slots[n]
+			s := t.slots[n]
 			if s.open.Load() != nil || s.hopeless() {
 				continue
 			}
@@ -100,17 +100,18 @@ func (b *Broker) Reopen() {
 	}
 }
 
-// openSlots opens all partitions of t at once, as far as that is possible; errs has why not.
-func (b *Broker) openSlots(t *topic) (errs []error) {
-	failed := make([]error, len(t.slots))
-	forEach(t.slots, func(n int, s *slot) {
-		p, err := b.openPartition(t, int32(n))
+// openSlots opens the partitions of t from a number on, at once and as far as that is
+// possible; errs has why not.
+func (b *Broker) openSlots(t *topic, from int) (errs []error) {
+	failed := make([]error, len(t.slots)-from)
+	forEach(t.slots[from:], func(i int, s *slot) {
+		p, err := b.openPartition(t, int32(from+i))
 		s.put(p, err)
-		failed[n] = err
+		failed[i] = err
 	})
-	for n, err := range failed {
+	for i, err := range failed {
 		if err != nil {
-			errs = append(errs, fmt.Errorf("partition %d: %w", n, err))
+			errs = append(errs, fmt.Errorf("partition %d: %w", from+i, err))
 		}
 	}
 	return errs

@@ -23,7 +23,7 @@ func (b *Broker) CreateTopic(m *wire.CreateTopic) (wire.Message, *wire.Error) {
 	if m.MaxBatchBytes > math.MaxInt32 {
 		return nil, wire.Errorf(wire.CodeInvalidTopic, "max batch bytes %d is too large", m.MaxBatchBytes)
 	}
-	t, err := b.catalog.CreateTopic(m.Name, m.Partitions, catalog.TopicConfig{MaxBatchBytes: int32(m.MaxBatchBytes)})
+	t, err := b.catalog.CreateTopic(m.Name, m.Partitions, catalog.TopicConfig{MaxBatchBytes: int32(m.MaxBatchBytes), Strict: m.Strict})
 	if err != nil {
 		return nil, about(m.Name, refusal(err))
 	}
@@ -45,14 +45,9 @@ func (b *Broker) CreateTopic(m *wire.CreateTopic) (wire.Message, *wire.Error) {
 func (b *Broker) DeleteTopic(m *wire.DeleteTopic) (wire.Message, *wire.Error) {
 	b.admin.Lock()
 	defer b.admin.Unlock()
-	t, err := b.catalog.TopicByName(m.Name)
-	if err != nil {
-		return nil, about(m.Name, refusal(err))
-	}
-	if m.ID != ([16]byte{}) && t.ID != m.ID {
-		e := wire.Errorf(wire.CodeUnknownTopicID, "topic %q is another one by now", m.Name)
-		e.TopicID = m.ID
-		return nil, about(m.Name, e)
+	t, failure := b.incarnation(m.Name, m.ID)
+	if failure != nil {
+		return nil, failure
 	}
 	if err := b.catalog.DeleteTopic(t.ID); err != nil {
 		return nil, about(m.Name, refusal(err))
@@ -71,7 +66,22 @@ func (b *Broker) DeleteTopic(m *wire.DeleteTopic) (wire.Message, *wire.Error) {
 		b.cfg.Log.Error("files of a deleted topic are left", "topic", t.Name, "id", t.ID, "error", err)
 	}
 	b.cfg.Log.Info("topic deleted", "topic", t.Name, "id", t.ID)
+	b.tell(&wire.TopicChanged{Name: t.Name, ID: t.ID, Deleted: true})
 	return &wire.TopicDeleted{ID: t.ID}, nil
+}
+
+// incarnation is the topic of a name, which must have that id unless the id is zero.
+func (b *Broker) incarnation(name string, id catalog.TopicID) (catalog.Topic, *wire.Error) {
+	t, err := b.catalog.TopicByName(name)
+	if err != nil {
+		return t, about(name, refusal(err))
+	}
+	if id != (catalog.TopicID{}) && t.ID != id {
+		e := wire.Errorf(wire.CodeUnknownTopicID, "topic %q is another one by now", name)
+		e.TopicID = id
+		return t, about(name, e)
+	}
+	return t, nil
 }
 
 // removeTopic removes the files of a topic that the catalog lists as deleted.
@@ -131,8 +141,9 @@ func (b *Broker) named(names []string) ([]*topic, *wire.Error) {
 
 func (t *topic) info() wire.TopicInfo {
 	info := wire.TopicInfo{
-		Name: t.Name, ID: t.ID, Created: t.Created, MaxBatchBytes: uint32(t.maxBatch.Load()),
+		Name: t.Name, ID: t.ID, Created: t.Created, MaxBatchBytes: uint32(t.Config.MaxBatchBytes), Strict: t.Config.Strict,
 	}
+	info.Readers, info.ReadersKnow = t.live.readers.look()
 	for i := range t.slots {
 		info.Partitions = append(info.Partitions, t.slots[i].describe())
 	}

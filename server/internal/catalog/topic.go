@@ -109,40 +109,27 @@ func (c *Catalog) CreateTopic(name string, partitions int32, cfg TopicConfig) (T
 	return topic, nil
 }
 
-// AlterTopic replaces the configuration. Errors: [ErrUnknownTopic], [ErrConfig].
-func (c *Catalog) AlterTopic(id TopicID, cfg TopicConfig) (Topic, error) {
-	return c.changeTopic("alter", id, func(t *Topic) error {
-		t.Config = cfg.withDefaults()
-		return nil
-	})
+// Altered is the topic as [Catalog.AlterTopic] would leave it, with the same errors.
+func (t Topic) Altered(cfg TopicConfig, partitions int32) (Topic, error) {
+	if partitions < t.Partitions {
+		return t, fmt.Errorf("%w: %d are there, %d were asked for", ErrPartitions, t.Partitions, partitions)
+	}
+	t.Config, t.Partitions = cfg.withDefaults(), partitions
+	return t, t.check()
 }
 
-// AddPartitions raises the number of partitions to total. The same total again is no
-// error; a lower one is, since records would be lost.
+// AlterTopic replaces the configuration and raises the number of partitions, both or
+// neither. The same number again is no error; a lower one is, since records would be lost.
 //
-// Errors: [ErrUnknownTopic], [ErrPartitions].
-func (c *Catalog) AddPartitions(id TopicID, total int32) (Topic, error) {
-	return c.changeTopic("add partitions to", id, func(t *Topic) error {
-		if total < t.Partitions {
-			return fmt.Errorf("%w: %d are there, %d were asked for", ErrPartitions, t.Partitions, total)
-		}
-		t.Partitions = total
-		return nil
-	})
-}
-
-func (c *Catalog) changeTopic(act string, id TopicID, change func(*Topic) error) (Topic, error) {
+// Errors: [ErrUnknownTopic], [ErrConfig], [ErrPartitions].
+func (c *Catalog) AlterTopic(id TopicID, cfg TopicConfig, partitions int32) (Topic, error) {
 	var topic Topic
 	err := c.update(func(t *txn) error {
 		old, err := t.topic(bucketTopics, id)
 		if err != nil {
 			return err
 		}
-		topic = old
-		if err := change(&topic); err != nil {
-			return err
-		}
-		if err := topic.check(); err != nil {
+		if topic, err = old.Altered(cfg, partitions); err != nil {
 			return err
 		}
 		if topic == old {
@@ -153,9 +140,28 @@ func (c *Catalog) changeTopic(act string, id TopicID, change func(*Topic) error)
 		return nil
 	})
 	if err != nil {
-		return Topic{}, fmt.Errorf("%s topic %v: %w", act, id, err)
+		return Topic{}, fmt.Errorf("alter topic %v: %w", id, err)
 	}
 	return topic, nil
+}
+
+// UndoAlter puts back what AlterTopic has replaced, with fewer partitions too: for who could
+// not open those that are new, so that nobody has written to them.
+//
+// Errors: [ErrUnknownTopic].
+func (c *Catalog) UndoAlter(old Topic) error {
+	err := c.update(func(t *txn) error {
+		if _, err := t.topic(bucketTopics, old.ID); err != nil {
+			return err
+		}
+		t.putTopic(old)
+		t.topics = append(t.topics, topicChange{topic: old})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("undo a change of topic %v: %w", old.ID, err)
+	}
+	return nil
 }
 
 // DeleteTopic takes the topic out of the catalog and, in the same transaction, marks

@@ -43,24 +43,37 @@ func TestTopicsOutliveReopening(t *testing.T) {
 		t.Fatalf("second a: %v", err)
 	}
 
-	b = must(c.AlterTopic(b.ID, TopicConfig{MaxBatchBytes: 8192}))(t)
-	b = must(c.AddPartitions(b.ID, 5))(t)
+	b = must(c.AlterTopic(b.ID, TopicConfig{MaxBatchBytes: 8192}, b.Partitions))(t)
+	b = must(c.AlterTopic(b.ID, b.Config, 5))(t)
 	if b.Partitions != 5 || b.Config != (TopicConfig{MaxBatchBytes: 8192}) {
 		t.Fatalf("altered %+v", b)
 	}
 	check()
 	c = reopen(t, c, dir)
 	check()
-	if _, err := c.AddPartitions(b.ID, 4); !errors.Is(err, ErrPartitions) {
+	if _, err := c.AlterTopic(b.ID, b.Config, 4); !errors.Is(err, ErrPartitions) {
 		t.Fatalf("fewer partitions: %v", err)
 	}
-	if _, err := c.AddPartitions(b.ID, MaxPartitions+1); !errors.Is(err, ErrPartitions) {
+	if _, err := c.AlterTopic(b.ID, b.Config, MaxPartitions+1); !errors.Is(err, ErrPartitions) {
 		t.Fatalf("too many partitions: %v", err)
 	}
-	if _, err := c.AlterTopic(b.ID, TopicConfig{MaxBatchBytes: -1}); !errors.Is(err, ErrConfig) {
+	if _, err := c.AlterTopic(b.ID, TopicConfig{MaxBatchBytes: -1}, b.Partitions); !errors.Is(err, ErrConfig) {
 		t.Fatalf("bad config: %v", err)
 	}
 	check()
+
+	before := b
+	b = must(c.AlterTopic(b.ID, TopicConfig{Strict: true}, 7))(t)
+	if err := c.UndoAlter(before); err != nil {
+		t.Fatal(err)
+	}
+	b = before
+	check()
+	c = reopen(t, c, dir)
+	check()
+	if err := c.UndoAlter(Topic{ID: TopicID{9}}); !errors.Is(err, ErrUnknownTopic) {
+		t.Fatalf("undo for nothing: %v", err)
+	}
 }
 
 func TestDeletedTopicIsPendingUntilFinished(t *testing.T) {
@@ -89,7 +102,7 @@ func TestDeletedTopicIsPendingUntilFinished(t *testing.T) {
 		}
 		_, e1 := c.TopicByID(old.ID)
 		_, e2 := c.NextTerm(old.ID, 1, 0)
-		_, e3 := c.AlterTopic(old.ID, TopicConfig{})
+		_, e3 := c.AlterTopic(old.ID, TopicConfig{}, 1)
 		for _, err := range []error{e1, e2, e3} {
 			if !errors.Is(err, ErrUnknownTopic) {
 				t.Fatalf("old topic: %v", err)

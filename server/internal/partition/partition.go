@@ -178,6 +178,11 @@ type Opening struct {
 	asked  uint64 // the owner's: its number; 0 before the owner has seen it
 	number uint64 // the owner's: the same once it is open; 0 before
 	ended  bool   // the owner's: the stream is gone
+
+	confirm struct { // see Confirm
+		through atomic.Int64
+		queued  atomic.Bool // the owner will look
+	}
 }
 
 // ProducerID is the id that batches of the lane must be sealed for; NoProducer if the lane
@@ -494,7 +499,9 @@ func (p *Partition) readError(from batchfmt.Offset, err error) *wire.Error {
 	return p.subject(e)
 }
 
-// subject fills in the topic and partition of an error.
+// Subject fills in the topic and partition of an error.
+func (p *Partition) Subject(e *wire.Error) *wire.Error { return p.subject(e) }
+
 func (p *Partition) subject(e *wire.Error) *wire.Error {
 	e.Topic, e.TopicID, e.Partition = p.cfg.Topic, p.cfg.TopicID, p.cfg.Number
 	return e

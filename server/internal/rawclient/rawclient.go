@@ -33,8 +33,14 @@ type Client struct {
 // Dial connects to the server at rawURL and says Hello. The connection ends with the test.
 func Dial(tb testing.TB, rawURL string) *Client {
 	tb.Helper()
+	return DialAs(tb, rawURL, batchfmt.Version1, batchfmt.Version2)
+}
+
+// DialAs is Dial of one who can read batches of these versions.
+func DialAs(tb testing.TB, rawURL string, versions ...batchfmt.Version) *Client {
+	tb.Helper()
 	c := DialBare(tb, rawURL)
-	m := c.Hello(&wire.Hello{MinProtocol: 1, MaxProtocol: 1, BatchVersions: []batchfmt.Version{1, 2}, SDKName: "rawclient"})
+	m := c.Hello(&wire.Hello{MinProtocol: 1, MaxProtocol: 1, BatchVersions: versions, SDKName: "rawclient"})
 	ok, isOK := m.(*wire.HelloOK)
 	if !isOK {
 		tb.Fatalf("Hello was answered with %v: %+v", m.Kind(), m)
@@ -75,8 +81,12 @@ func (c *Client) Hello(m wire.Message) wire.Message {
 func (c *Client) Ping(nonce uint64) {
 	c.tb.Helper()
 	c.write(c.control, &wire.Ping{Nonce: nonce})
-	if pong, ok := c.read(c.in).(*wire.Pong); !ok || pong.Nonce != nonce {
-		c.tb.Fatalf("ping %d was answered with %+v", nonce, pong)
+	m := c.read(c.in)
+	for m.Kind() == wire.KindTopicChanged {
+		m = c.read(c.in)
+	}
+	if pong, ok := m.(*wire.Pong); !ok || pong.Nonce != nonce {
+		c.tb.Fatalf("ping %d was answered with %+v", nonce, m)
 	}
 }
 
@@ -219,19 +229,38 @@ func (l *Lane) Result() wire.ProduceResult {
 // Subscribe reads all records of a partition that are durable now; each is its value.
 func (c *Client) Subscribe(topic wire.TopicInfo, partition int32) (values []string, next batchfmt.Offset) {
 	c.tb.Helper()
+	batches, end := c.Fetch(topic, partition, wire.FromEarliest)
+	reached, ok := end.(*wire.EndReached)
+	if !ok {
+		c.tb.Fatalf("subscription: %+v", end)
+	}
+	for _, b := range batches {
+		values = append(values, c.values(b)...)
+	}
+	return values, reached.Next
+}
+
+// Fetch reads the batches of a partition that are durable now, from an offset on, and what
+// ends the subscription.
+func (c *Client) Fetch(topic wire.TopicInfo, partition int32, from batchfmt.Offset) (batches [][]byte, end wire.Message) {
+	c.tb.Helper()
 	s := c.open()
+	defer s.Close()
 	r := bufio.NewReader(s)
-	c.write(s, &wire.Subscribe{TopicID: topic.ID, Partition: partition, From: wire.FromEarliest, StopAtEnd: true, Credit: wire.MaxCredit})
+	c.write(s, &wire.Subscribe{TopicID: topic.ID, Partition: partition, From: from, StopAtEnd: true, Credit: wire.MaxCredit})
 	for {
 		switch m := c.read(r).(type) {
 		case *wire.Subscribed:
-		case *wire.EndReached:
-			s.Close()
-			return values, m.Next
 		case *wire.Batches:
-			values = append(values, c.values(m.Batches)...)
+			for b := m.Batches; len(b) > 0; b = b[len(batches[len(batches)-1]):] {
+				batch, err := batchfmt.Parse(b)
+				if err != nil {
+					c.tb.Fatalf("batch: %v", err)
+				}
+				batches = append(batches, batch.Bytes())
+			}
 		default:
-			c.tb.Fatalf("subscription: %+v", m)
+			return batches, m
 		}
 	}
 }

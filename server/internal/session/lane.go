@@ -131,6 +131,22 @@ func (ls *laneStream) frame(h wire.Header) error {
 		}
 		ls.open(&m)
 		return nil
+	case wire.KindConfirmed:
+		payload, err := wire.ReadPayload(in, h, nil)
+		if err != nil {
+			return err
+		}
+		var m wire.Confirmed
+		if err := wire.DecodeInto(&m, payload); err != nil {
+			return err
+		}
+		if ls.s.frameEnd(true, &m) {
+			ls.s.cut()
+		}
+		if l := ls.lanes[m.Lane]; l != nil && l.open.Load() {
+			l.part.Confirm(l.opening, m.Through)
+		}
+		return nil
 	}
 	return &wire.FrameError{Kind: h.Kind, Field: "kind", Reason: "does not belong on a lane stream"}
 }

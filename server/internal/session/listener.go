@@ -120,6 +120,7 @@ func Listen(cfg Config) (*Listener, error) {
 		l.cancel()
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Addr, err), l.transport.Close(), socket.Close())
 	}
+	cfg.Broker.Watch(l.topicChanged)
 	l.running.Add(1)
 	go l.accept()
 	return l, nil
@@ -259,6 +260,18 @@ func (l *Listener) all() []*session {
 	return all
 }
 
+// topicChanged tells every client. One that has never asked for the topic ignores it.
+func (l *Listener) topicChanged(m *wire.TopicChanged) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return // and nobody may begin to tell any more
+	}
+	for s := range l.mu.sessions {
+		s.changed(m)
+	}
+}
+
 // Cut ends all connections at once, with nothing said before; the listener goes on.
 func (l *Listener) Cut() {
 	for _, s := range l.all() {
@@ -287,6 +300,7 @@ func (l *Listener) Drain(ctx context.Context, retryAfter time.Duration) {
 
 // Close ends every connection and the socket, and waits for the goroutines.
 func (l *Listener) Close() error {
+	l.cfg.Broker.Watch(nil)
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.Unlock()

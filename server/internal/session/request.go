@@ -48,6 +48,8 @@ func (s *session) request(m wire.Message) (wire.Message, *wire.Error) {
 		return b.ExplainProducers(m)
 	case *wire.CreateTopic:
 		return b.CreateTopic(m)
+	case *wire.AlterTopic:
+		return b.AlterTopic(m)
 	case *wire.DeleteTopic:
 		return b.DeleteTopic(m)
 	case *wire.DescribeTopics:

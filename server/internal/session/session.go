@@ -48,6 +48,12 @@ type session struct {
 	control struct {
 		sync.Mutex // held while a frame is written
 		stream     *quic.Stream
+		greeted    bool // HelloOK is written: only then may anything else be
+	}
+	news struct {
+		sync.Mutex
+		waiting []*wire.TopicChanged // to be told, one a topic
+		telling bool                 // somebody is at it
 	}
 }
 
@@ -129,7 +135,13 @@ func (s *session) hello() (*bufio.Reader, error) {
 		s.refuse(refused.Err.Code, refused.Err.Detail)
 		return nil, refused
 	}
-	return r, s.send(s.helloOK(version))
+	if err := s.send(s.helloOK(version)); err != nil {
+		return nil, err
+	}
+	s.control.Lock()
+	s.control.greeted = true
+	s.control.Unlock()
+	return r, nil
 }
 
 // refuse closes after the refusal had its time to arrive: the client closes first, as
@@ -177,15 +189,56 @@ func (s *session) serveControl(r *bufio.Reader) {
 	}
 }
 
-// drain tells the client that the server is about to stop, if it has got so far as to
-// have a control stream.
+// drain tells the client that the server is about to stop.
 func (s *session) drain(retryAfter time.Duration) {
-	s.control.Lock()
-	ready := s.control.stream != nil
-	s.control.Unlock()
-	if ready {
+	if s.ready() {
 		s.send(&wire.Drain{RetryAfter: retryAfter, Reason: "the server is shutting down"})
 	}
+}
+
+// maxNews bounds the topics of which a client is told one by one.
+const maxNews = 64
+
+// changed tells the client that a topic has changed. It does not block: what a client that
+// does not read is not told yet is kept, once for each topic, or as one word for all.
+func (s *session) changed(m *wire.TopicChanged) {
+	s.news.Lock()
+	defer s.news.Unlock()
+	waiting := slices.DeleteFunc(s.news.waiting, func(x *wire.TopicChanged) bool { return x.ID == m.ID })
+	if len(waiting) >= maxNews {
+		waiting, m = nil, new(wire.TopicChanged)
+	}
+	s.news.waiting = append(waiting, m)
+	if s.news.telling {
+		return
+	}
+	s.news.telling = true
+	s.l.running.Go(s.tell) // ends with the connection at the latest
+}
+
+// tell sends what waits to be told.
+func (s *session) tell() {
+	for {
+		s.news.Lock()
+		waiting := s.news.waiting
+		s.news.waiting, s.news.telling = nil, len(waiting) > 0
+		s.news.Unlock()
+		if len(waiting) == 0 {
+			return
+		}
+		for _, m := range waiting {
+			if s.ready() && s.send(m) != nil {
+				return // the connection is gone, and nobody will tell it anything
+			}
+		}
+	}
+}
+
+// ready reports whether the client has got so far that it can be told something.
+func (s *session) ready() bool {
+	s.control.Lock()
+	defer s.control.Unlock()
+	return s.control.greeted
 }
 
 // serveStream reads the first frame and goes where it belongs.
@@ -212,7 +265,8 @@ func (s *session) serveStream(stream *quic.Stream) {
 var firstKinds = []wire.Kind{
 	wire.KindOpenLane, wire.KindSubscribe,
 	wire.KindInitProducer, wire.KindBumpEpoch, wire.KindCloseProducer, wire.KindResolve,
-	wire.KindDescribeProducers, wire.KindExplainProducers, wire.KindCreateTopic, wire.KindDeleteTopic, wire.KindDescribeTopics,
+	wire.KindDescribeProducers, wire.KindExplainProducers, wire.KindCreateTopic, wire.KindAlterTopic,
+	wire.KindDeleteTopic, wire.KindDescribeTopics,
 }
 
 // readOnly reads a frame of one of these kinds. Others are refused by their header, as

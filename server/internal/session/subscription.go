@@ -10,8 +10,8 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/broker"
 	"github.com/quoin-io/quoin/server/internal/buffers"
-	"github.com/quoin-io/quoin/server/internal/partition"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -27,7 +27,7 @@ const pushTimeout = 10 * time.Second
 type subscription struct {
 	s      *session
 	stream *quic.Stream
-	part   *partition.Partition
+	part   *broker.Reader
 	next   batchfmt.Offset
 	end    batchfmt.Offset // stop here; -1 to follow
 
@@ -46,6 +46,7 @@ func serveSubscription(s *session, stream *quic.Stream, r *bufio.Reader, m *wire
 		stream.Close()
 		return
 	}
+	defer sub.part.Close()
 	ctx, cancel := context.WithCancelCause(s.conn.Context())
 	done := make(chan struct{})
 	go func() { // ends when the client ends the stream or the read is cancelled below
@@ -73,8 +74,9 @@ func writeTo(stream *quic.Stream, m wire.Message) error {
 	return wire.Write(stream, m)
 }
 
+// subscribe finds what is asked for. With a subscription comes a reader that is to be closed.
 func subscribe(s *session, stream *quic.Stream, m *wire.Subscribe) (*subscription, *wire.Subscribed, *wire.Error) {
-	part, failure := s.l.cfg.Broker.Partition(m.TopicID, m.Partition)
+	part, failure := s.l.cfg.Broker.Reader(m.TopicID, m.Partition, s.peer.BatchVersions)
 	if failure != nil {
 		return nil, nil, failure
 	}
@@ -90,10 +92,8 @@ func subscribe(s *session, stream *quic.Stream, m *wire.Subscribe) (*subscriptio
 	if started.Start < started.LogStart || started.Start > started.HighWatermark {
 		e := wire.Errorf(wire.CodeOffsetOutOfRange, "offset %d is outside of %d to %d", m.From, started.LogStart, started.HighWatermark)
 		e.TopicID, e.Partition, e.Expected = m.TopicID, m.Partition, int64(started.LogStart)
+		part.Close()
 		return nil, nil, e
-	}
-	if !reads(s.peer.BatchVersions, batchfmt.Version2) {
-		return nil, nil, wire.Errorf(wire.CodeVersionUnsupported, "the client cannot read batch version 2: upgrade the client")
 	}
 	sub := &subscription{s: s, stream: stream, part: part, next: started.Start, end: -1, more: make(chan struct{}, 1)}
 	if m.StopAtEnd {
@@ -101,15 +101,6 @@ func subscribe(s *session, stream *quic.Stream, m *wire.Subscribe) (*subscriptio
 	}
 	sub.mu.credit = int64(min(m.Credit, wire.MaxCredit))
 	return sub, started, nil
-}
-
-func reads(versions []batchfmt.Version, v batchfmt.Version) bool {
-	for _, have := range versions {
-		if have == v {
-			return true
-		}
-	}
-	return false
 }
 
 // push sends batches until the end is reached, the client goes, or something fails.
@@ -156,6 +147,9 @@ func (sub *subscription) pushOne(ctx context.Context, size int) (*wire.Error, bo
 		return failure, false
 	}
 	defer buf.Release()
+	if frame, next, failure = sub.convert(frame, next); failure != nil {
+		return failure, false
+	}
 	wire.PutBatchesFrame(frame, hw)
 	// A client that gave credit reads; one that does not must not keep memory that all
 	// readers share.

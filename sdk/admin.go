@@ -14,6 +14,10 @@ import (
 type TopicOptions struct {
 	Partitions    int // at least 1; 0 is taken as 1
 	MaxBatchBytes int // of one batch; 0 for the server's default, at most 16 MiB
+	// StrictBatchVersion has readers that do not know the version of a batch refused, in front of
+	// that batch. Without it they are given the batch in a version that they know, with the same
+	// records at the same offsets, but without what only the newer version carries.
+	StrictBatchVersion bool
 }
 
 // A Topic is a topic as it was when it was described.
@@ -23,6 +27,15 @@ type Topic struct {
 	Created       time.Time
 	MaxBatchBytes int
 	Partitions    []Partition // by number
+
+	StrictBatchVersion bool // see [TopicOptions]
+	// BatchVersions are the versions of the batches that the topic holds, ascending. ListTopics
+	// does not look at them.
+	BatchVersions []int
+	// Readers is how many subscriptions were open, one for each partition that somebody reads,
+	// and ReadersKnow the newest batch version that all of them can read; 0 without any.
+	Readers     int
+	ReadersKnow int
 }
 
 // A Partition is a partition as it was when its topic was described.
@@ -34,7 +47,11 @@ type Partition struct {
 }
 
 func topicOf(t *wire.TopicInfo) Topic {
-	topic := Topic{Name: t.Name, ID: t.ID, Created: time.UnixMilli(t.Created), MaxBatchBytes: int(t.MaxBatchBytes)}
+	topic := Topic{Name: t.Name, ID: t.ID, Created: time.UnixMilli(t.Created), MaxBatchBytes: int(t.MaxBatchBytes),
+		StrictBatchVersion: t.Strict, Readers: int(t.Readers), ReadersKnow: int(t.ReadersKnow)}
+	for _, v := range t.BatchVersions {
+		topic.BatchVersions = append(topic.BatchVersions, int(v))
+	}
 	for i, p := range t.Partitions {
 		partition := Partition{LogStart: int64(p.LogStart), HighWatermark: int64(p.HighWatermark), Bytes: p.Bytes}
 		if p.Code != wire.CodeOK {
@@ -58,7 +75,7 @@ func (c *Client) CreateTopic(ctx context.Context, name string, o TopicOptions) (
 		return Topic{}, fmt.Errorf("sdk: create topic %q: MaxBatchBytes %d is not 0 to %d", name, o.MaxBatchBytes, batchfmt.MaxBatchBytes)
 	}
 	reply, err := c.do(ctx, "create topic", name, &wire.CreateTopic{
-		Name: name, Partitions: int32(o.Partitions), MaxBatchBytes: uint32(o.MaxBatchBytes)}, false)
+		Name: name, Partitions: int32(o.Partitions), MaxBatchBytes: uint32(o.MaxBatchBytes), Strict: o.StrictBatchVersion}, false)
 	if err != nil {
 		return Topic{}, err
 	}
@@ -67,6 +84,66 @@ func (c *Client) CreateTopic(ctx context.Context, name string, o TopicOptions) (
 		return Topic{}, unexpected("create topic", reply)
 	}
 	return topicOf(&created.Topic), nil
+}
+
+// A TopicChange is one thing to change of a topic; see [Client.AlterTopic].
+type TopicChange struct{ apply func(*wire.AlterTopic) error }
+
+// SetPartitions raises the number of partitions. It cannot be lowered, as records would be
+// lost. Producers and consumers that run notice it at once; a key may belong to another
+// partition from then on, so records of one key that were sent before and after the change
+// need not be in one partition.
+func SetPartitions(n int) TopicChange {
+	return TopicChange{func(m *wire.AlterTopic) error {
+		if n < 1 || n > math.MaxInt32 {
+			return fmt.Errorf("SetPartitions(%d) is not allowed", n)
+		}
+		m.Partitions = new(int32)
+		*m.Partitions = int32(n)
+		return nil
+	}}
+}
+
+// SetMaxBatchBytes changes the limit of a batch; 0 means the server's default. What is
+// stored stays, and a retry of it is answered, whatever the limit is by then.
+func SetMaxBatchBytes(n int) TopicChange {
+	return TopicChange{func(m *wire.AlterTopic) error {
+		if n < 0 || n > batchfmt.MaxBatchBytes {
+			return fmt.Errorf("SetMaxBatchBytes(%d) is not 0 to %d", n, batchfmt.MaxBatchBytes)
+		}
+		m.MaxBatchBytes = new(uint32)
+		*m.MaxBatchBytes = uint32(n)
+		return nil
+	}}
+}
+
+// SetStrictBatchVersion says what readers get that do not know the version of a batch, see
+// [TopicOptions]. It holds for readers that are there already, too.
+func SetStrictBatchVersion(strict bool) TopicChange {
+	return TopicChange{func(m *wire.AlterTopic) error {
+		m.Strict = &strict
+		return nil
+	}}
+}
+
+// AlterTopic changes a topic, all at once or nothing, and returns when the change is durable.
+// It may be called again when its outcome is not known.
+func (c *Client) AlterTopic(ctx context.Context, name string, changes ...TopicChange) (Topic, error) {
+	m := &wire.AlterTopic{Name: name}
+	for _, change := range changes {
+		if err := change.apply(m); err != nil {
+			return Topic{}, fmt.Errorf("sdk: alter topic %q: %w", name, err)
+		}
+	}
+	reply, err := c.do(ctx, "alter topic", name, m, true)
+	if err != nil {
+		return Topic{}, err
+	}
+	altered, ok := reply.(*wire.TopicAltered)
+	if !ok {
+		return Topic{}, unexpected("alter topic", reply)
+	}
+	return topicOf(&altered.Topic), nil
 }
 
 // DeleteTopic deletes a topic and all records in it. A connection that is lost before

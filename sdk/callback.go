@@ -2,8 +2,11 @@ package sdk
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 )
 
 // callbacks calls the callbacks of one partition in order, on a goroutine of its own. The
@@ -103,6 +106,9 @@ func (c *callbacks) run(s *sender) {
 		queue, last := c.mu.queue, c.mu.last
 		c.mu.queue, c.mu.busy = nil, true
 		c.mu.Unlock()
+		if planted.CallbacksSwapped {
+			slices.Reverse(queue)
+		}
 		for _, o := range queue {
 			callBack(o)
 			s.called(o)

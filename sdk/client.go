@@ -31,6 +31,7 @@ type Client struct {
 	logger    *slog.Logger
 	events    *events
 	settler   *settler
+	news      *news
 	hooks     hooks
 	stats     counters
 
@@ -83,11 +84,13 @@ func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) 
 	c := &Client{logger: o.logger, events: newEvents(o.onEvent), hooks: o.hooks, ended: make(chan struct{})}
 	c.mu.open = make(map[closer]struct{})
 	c.settler = newSettler(c)
+	c.news = newNews(c)
 	c.transport, err = transport.New(ctx, transport.Config{
 		Targets: targets, Trust: o.trust, Connections: o.connections, Name: o.name, Version: sdkVersion,
 		Logger: o.logger, Observer: c.observer(),
 	})
 	if err != nil {
+		c.news.close()
 		c.settler.close()
 		c.events.close(ctx)
 		return nil, dialError(hostList(targets), err)
@@ -111,6 +114,7 @@ func (c *Client) observer() transport.Observer {
 	return transport.Observer{
 		Connected: func(change transport.Change) {
 			c.stats.connects.Add(1)
+			c.news.told([16]byte{}) // before it nobody could tell us
 			emit(change, Event{Kind: EventConnected})
 		},
 		Disconnected: func(change transport.Change, err error) {
@@ -124,6 +128,7 @@ func (c *Client) observer() transport.Observer {
 		Drained: func(change transport.Change, reason string) {
 			emit(change, Event{Kind: EventDrained, Err: errors.New(reason)})
 		},
+		TopicChanged: func(m *wire.TopicChanged) { c.news.told(m.ID) },
 	}
 }
 
@@ -211,6 +216,7 @@ func (c *Client) closeAll(ctx context.Context, inCallback bool) error {
 		wg.Go(func() { errs[i] = x.closeWith(ctx, inCallback) })
 	}
 	wg.Wait()
+	c.news.close()
 	c.settler.close()
 	c.transport.Close()
 	c.events.close(ctx)

@@ -7,6 +7,9 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/wire"
 )
 
 // A Consumer reads the records of a topic. Records of one partition come in the order of
@@ -16,7 +19,7 @@ type Consumer struct {
 	topic   string
 	topicID [16]byte
 	credit  int
-	feeds   []*feed
+	all     bool // also partitions that come to be later
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -31,9 +34,10 @@ type Consumer struct {
 
 	mu struct {
 		sync.Mutex
+		feeds  []*feed  // one a partition, in the order in which they were begun
 		ready  []*chunk // in order of arrival; each feed's credit bounds its bytes
 		ended  int      // feeds that came to their end
-		failed error    // the first error of a feed, for Build
+		failed error    // the first error of a feed that had not begun, for Build
 	}
 	wake chan struct{} // capacity 1: something was added to ready, or a feed ended
 }
@@ -48,22 +52,57 @@ type chunk struct {
 }
 
 func newConsumer(b *ConsumerBuilder, topicID [16]byte, partitions []int) *Consumer {
-	c := &Consumer{client: b.client, topic: b.topic, topicID: topicID, credit: b.credit, wake: make(chan struct{}, 1)}
+	c := &Consumer{client: b.client, topic: b.topic, topicID: topicID, credit: b.credit,
+		all: b.partitions == nil && !b.stopAtEnd, wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, n := range partitions {
-		f := &feed{consumer: c, partition: n, stopAtEnd: b.stopAtEnd, from: b.start.from(), started: make(chan struct{}),
-			credit: credit{total: b.credit}}
-		c.feeds = append(c.feeds, f)
+		c.mu.feeds = append(c.mu.feeds, c.newFeed(n, b.start.from(), b.stopAtEnd))
 	}
-	for _, f := range c.feeds {
+	for _, f := range c.mu.feeds {
 		c.wg.Go(f.run)
 	}
 	return c
 }
 
+func (c *Consumer) newFeed(partition int, from batchfmt.Offset, stopAtEnd bool) *feed {
+	return &feed{consumer: c, partition: partition, stopAtEnd: stopAtEnd, from: from, started: make(chan struct{}),
+		credit: credit{total: c.credit}}
+}
+
+// learn begins to read partitions that the topic did not have before, from their start. Too
+// many of them end the consumer: it would seem to read what it does not.
+func (c *Consumer) learn(info *wire.TopicInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := len(c.mu.feeds)
+	added := len(info.Partitions) - have
+	if !c.all || added <= 0 || c.ctx.Err() != nil { // Close waits for those that it knows
+		return
+	}
+	if err := c.client.startReading(added); err != nil {
+		c.all = false
+		c.failed(nil, fmt.Errorf("sdk: consume %q: %w", c.topic, err))
+		return
+	}
+	for n := have; n < len(info.Partitions); n++ {
+		f := c.newFeed(n, wire.FromEarliest, false)
+		c.mu.feeds = append(c.mu.feeds, f)
+		c.wg.Go(f.run)
+	}
+}
+
+func (c *Consumer) follows() (name string, id [16]byte) { return c.topic, c.topicID }
+
+// feeds are those of all partitions that are read.
+func (c *Consumer) feeds() []*feed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.feeds[:len(c.mu.feeds):len(c.mu.feeds)]
+}
+
 // awaitStart waits until every feed knows where it starts.
 func (c *Consumer) awaitStart(ctx context.Context) error {
-	for _, f := range c.feeds {
+	for _, f := range c.feeds() {
 		if await(ctx, f.started) {
 			continue
 		}
@@ -87,8 +126,9 @@ func (c *Consumer) awaitStart(ctx context.Context) error {
 //     (*[CorruptBatchError]) or by the server (*[ServerError], with the code
 //     CORRUPT_BATCH), offsets that are missing (*[GapError]) or that retention removed
 //     before they were read ([ErrOffsetOutOfRange]), a topic that was deleted
-//     ([ErrUnknownTopic]). Every record that arrived before it is given first. Then every
-//     later call gives that error again, whichever partition it belongs to.
+//     ([ErrUnknownTopic]), a batch of a version that came later ([ErrBatchVersion]). Every
+//     record that arrived before it is given first. Then every later call gives that error
+//     again, whichever partition it belongs to.
 //
 // Lost connections end nothing: reading goes on at the next offset. A record may be kept,
 // but it keeps the memory of what arrived with it: about 256 KiB of batches, or one batch
@@ -182,7 +222,7 @@ func (c *Consumer) nextChunk(ctx context.Context) (ended bool) {
 			c.mu.Unlock()
 			return false
 		}
-		ended := c.mu.ended == len(c.feeds)
+		ended := c.mu.ended == len(c.mu.feeds)
 		c.mu.Unlock()
 		if ended {
 			return true
@@ -207,11 +247,19 @@ func (c *Consumer) push(k *chunk) {
 // fail queues an error that a feed could not mend, behind what arrived before it.
 func (c *Consumer) fail(f *feed, err error) {
 	c.mu.Lock()
-	if c.mu.failed == nil {
+	defer c.mu.Unlock()
+	c.failed(f, err)
+}
+
+// failed is fail; mu is held.
+func (c *Consumer) failed(f *feed, err error) {
+	// What arrived before the error of a feed that has begun is given before it, and not
+	// given up by Build.
+	if c.mu.failed == nil && (f == nil || !f.begun) {
 		c.mu.failed = err
 	}
-	c.mu.Unlock()
-	c.push(&chunk{feed: f, err: err})
+	c.mu.ready = append(c.mu.ready, &chunk{feed: f, err: err})
+	signal(c.wake)
 }
 
 func (c *Consumer) end() {
@@ -224,11 +272,13 @@ func (c *Consumer) end() {
 // Close stops reading and waits for the consumer's goroutines. A running Records ends
 // with [ErrClosed]. It may be called again.
 func (c *Consumer) Close() error {
-	c.cancel()
+	c.mu.Lock()
+	c.cancel() // from here on no feed is begun
+	c.mu.Unlock()
 	c.wg.Wait()
 	c.once.Do(func() {
 		c.client.unregister(c)
-		c.client.stopReading(len(c.feeds))
+		c.client.stopReading(len(c.feeds()))
 	})
 	return nil
 }
@@ -238,7 +288,7 @@ func (c *Consumer) closeWith(context.Context, bool) error { return c.Close() }
 // Position is the offset behind the last record that Records gave of a partition, or
 // where it starts; -1 for a partition that the consumer does not read.
 func (c *Consumer) Position(partition int) int64 {
-	for _, f := range c.feeds {
+	for _, f := range c.feeds() {
 		if f.partition == partition {
 			return f.given.Load()
 		}

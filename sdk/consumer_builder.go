@@ -71,8 +71,9 @@ func (b *ConsumerBuilder) From(s Start) *ConsumerBuilder {
 	return b
 }
 
-// Partitions reads these partitions, at least one. Default: all that the topic has when
-// Build runs. The consumers of a client read at most 900 at a time.
+// Partitions reads these partitions, at least one. Default: all that the topic has; those
+// that are added to it later are read from their start, unless StopAtEnd is set. The consumers
+// of a client read at most 900 at a time.
 func (b *ConsumerBuilder) Partitions(numbers ...int) *ConsumerBuilder {
 	b.partitions = append(make([]int, 0, len(numbers)), numbers...) // never nil
 	return b
@@ -121,6 +122,7 @@ func (b *ConsumerBuilder) Build(ctx context.Context) (*Consumer, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
+	seen := b.client.news.count()
 	info, err := b.client.topicInfo(ctx, b.topic)
 	if err != nil {
 		return nil, err
@@ -144,6 +146,7 @@ func (b *ConsumerBuilder) Build(ctx context.Context) (*Consumer, error) {
 		c.Close()
 		return nil, err
 	}
+	b.client.news.since(seen, info.ID)
 	if err := c.awaitStart(ctx); err != nil {
 		c.Close()
 		return nil, err

@@ -35,10 +35,11 @@ var losses = map[wire.Code]bool{
 // where this producer stands, and only a new producer can write there. Calling it again
 // after an error is harmless.
 func (p *Producer) ContinueAfterLoss(ctx context.Context, partition int) error {
-	if partition < 0 || partition >= len(p.senders) {
-		return fmt.Errorf("%w: %d, topic %q has %d", ErrUnknownPartition, partition, p.topic, len(p.senders))
+	slots := p.slots()
+	if partition < 0 || partition >= len(slots) {
+		return fmt.Errorf("%w: %d, topic %q has %d", ErrUnknownPartition, partition, p.topic, len(slots))
 	}
-	old := p.senders[partition].Load()
+	old := slots[partition].Load()
 	if p.plain() || old == nil || !old.lost() {
 		return fmt.Errorf("%w: partition %d of %q", ErrNotLost, partition, p.topic)
 	}
@@ -95,11 +96,12 @@ func (p *Producer) replaceSender(old *sender) (*sender, error) {
 	if p.mu.closing {
 		return nil, ErrClosed
 	}
-	if s := p.senders[old.partition].Load(); s != old {
+	slot := p.slots()[old.partition]
+	if s := slot.Load(); s != old {
 		return s, nil
 	}
 	s := newSender(p, old.partition, old, nil)
-	p.senders[old.partition].Store(s)
+	slot.Store(s)
 	past := p.mu.past[:0]
 	for _, other := range append(p.mu.past, old) {
 		select {

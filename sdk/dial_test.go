@@ -84,6 +84,12 @@ func TestDialErrorsNameTheStage(t *testing.T) {
 			Err: *wire.Errorf(wire.CodeUnsupportedVersion, "upgrade the client")})
 		wantDialError(t, ctx, older, sdk.StageVersion, "upgrade the client")
 	})
+	t.Run("an answer in a protocol that was not offered", func(t *testing.T) {
+		newer := fakeServer(t, wire.ALPN, &wire.HelloOK{Protocol: wire.MaxProtocol + 1})
+		wantDialError(t, ctx, newer, sdk.StageVersion, "UNSUPPORTED_VERSION", "upgrade the client")
+		older := fakeServer(t, wire.ALPN, &wire.HelloOK{Protocol: wire.MinProtocol - 1})
+		wantDialError(t, ctx, older, sdk.StageVersion, "UNSUPPORTED_VERSION", "upgrade the server")
+	})
 	t.Run("refused by the server", func(t *testing.T) {
 		full := fakeServer(t, wire.ALPN, &wire.Refused{Err: *wire.Errorf(wire.CodeThrottled, "full")})
 		wantDialError(t, ctx, full, sdk.StageHandshake, "THROTTLED", "full")

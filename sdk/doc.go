@@ -97,12 +97,13 @@
 //	  (in flight)            5 batches a partition, fixed
 //	Consumer
 //	  From                   Earliest      Latest, At(offset >= 0)
-//	  Partitions             all           partitions of the topic; 900 over one client
+//	  Partitions             all           partitions of the topic, also later ones; 900 over one client
 //	  StopAtEnd              off
 //	  Prefetch               4 MiB         64 KiB to 256 MiB a partition
 //	CreateTopic
-//	  Partitions             1             the server says how many
-//	  MaxBatchBytes          the server's  0 to 16 MiB
+//	  Partitions             1             the server says how many; AlterTopic adds more
+//	  MaxBatchBytes          the server's  0 to 16 MiB; AlterTopic changes it
+//	  StrictBatchVersion     off           on: a reader that knows no version 2 is refused, not served version 1
 //
 // The package never resends anything under a new number, never drops a record to make
 // room, and never reports as failed what may be stored. It links no server, no command

@@ -36,6 +36,11 @@ var (
 	ErrInvalidTopic     = errors.New("sdk: topic is not allowed")
 	ErrUnknownPartition = errors.New("sdk: unknown partition")
 	ErrOffsetOutOfRange = errors.New("sdk: offset out of range")
+	// ErrBatchVersion says that one side does not know the version of a batch: the server that
+	// of a producer's, or this SDK one that a strict topic holds. The text says which side to
+	// upgrade. A consumer has had what stands in front of that batch; [ServerError.Expected] is
+	// where to read on without it: From([At]) and Partitions of a new consumer.
+	ErrBatchVersion = errors.New("sdk: batch version is not known")
 	// ErrFenced says that another instance holds the producer id now, as it built a producer
 	// of the same name. The text says since when and, if the server knows it yet, from where.
 	ErrFenced = errors.New("sdk: fenced: another instance holds the producer id")
@@ -57,6 +62,7 @@ var sentinelOf = map[wire.Code]error{
 	wire.CodeInvalidPartitions:    ErrInvalidTopic,
 	wire.CodeUnknownPartition:     ErrUnknownPartition,
 	wire.CodeOffsetOutOfRange:     ErrOffsetOutOfRange,
+	wire.CodeVersionUnsupported:   ErrBatchVersion,
 	wire.CodeInvalidProducerEpoch: ErrFenced,
 	wire.CodeSequenceConflict:     ErrSequenceConflict,
 	wire.CodeProducerCloned:       ErrProducerCloned,
@@ -79,8 +85,10 @@ type ServerError struct {
 	Partition  int    // -1 when the subject has none
 	ProducerID uint64 // 0 when the subject has none
 	Sequence   int64  // -1 when the subject has none
-	Expected   int64  // what was expected instead, by the meaning of Code; -1 for nothing
-	Detail     string
+	// Expected is what was expected instead, by the meaning of Code, such as a sequence, an
+	// epoch, a limit, or for a consumer the offset where it may read on; -1 for nothing.
+	Expected int64
+	Detail   string
 }
 
 func (e *ServerError) Error() string {

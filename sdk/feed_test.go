@@ -37,7 +37,7 @@ func offline(next int64) (*Consumer, *feed) {
 	c := &Consumer{client: new(Client), topic: "t", wake: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	f := &feed{consumer: c, partition: 2, next: batchfmt.Offset(next), credit: credit{total: 1 << 30}}
-	c.feeds = []*feed{f}
+	c.mu.feeds = []*feed{f}
 	return c, f
 }
 
@@ -118,7 +118,7 @@ func TestRecordsBelowTheWantedOffsetAreDropped(t *testing.T) {
 func TestErrorOfAPartitionComesInItsPlace(t *testing.T) {
 	c, healthy := offline(0)
 	failed := &feed{consumer: c, partition: 3}
-	c.feeds = append(c.feeds, failed)
+	c.mu.feeds = append(c.mu.feeds, failed)
 	gone := errors.New("gone")
 	c.push(&chunk{feed: healthy, batches: batchAt(t, 0, batchfmt.CodecNone, "a")})
 	c.fail(failed, gone)

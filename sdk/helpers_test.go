@@ -12,8 +12,9 @@ import (
 	"github.com/quoin-io/quoin/server/servertest"
 )
 
-// testTimeout ends a test that hangs, with a message instead of a dump.
-const testTimeout = 30 * time.Second
+// testTimeout ends a test that hangs, with a message instead of a dump. The flag -patience
+// sets it.
+var testTimeout = 30 * time.Second
 
 // testContext ends with the test, or when it hangs.
 func testContext(t testing.TB) context.Context {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -19,13 +20,15 @@ import (
 // and can lose it, with the connection, after the server has done what it tells. Its
 // goroutines end with its listener.
 type meddler struct {
-	url    string
-	server string
-	ctx    context.Context
-	wg     sync.WaitGroup
-	mu     struct {
+	url       string
+	server    *net.UDPAddr
+	transport *quic.Transport
+	ctx       context.Context
+	wg        sync.WaitGroup
+	mu        struct {
 		sync.Mutex
 		lose  func(wire.Kind) bool
+		edits map[wire.Kind]func(wire.Message) wire.Message
 		off   bool
 		conns map[*quic.Conn]struct{} // of clients
 	}
@@ -33,16 +36,26 @@ type meddler struct {
 
 func startMeddler(t *testing.T, s *servertest.Server) *meddler {
 	t.Helper()
-	cert, _ := certificate(t)
-	conf := &quic.Config{MaxIncomingStreams: 1000}
-	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{wire.ALPN}}, conf)
+	addr, _, _ := strings.Cut(strings.TrimPrefix(s.URL(), "quoin://"), "?")
+	server, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, _, _ := strings.Cut(strings.TrimPrefix(s.URL(), "quoin://"), "?")
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _ := certificate(t)
+	transport := &quic.Transport{Conn: socket} // to both sides, so that closing it ends all
+	l, err := transport.Listen(&tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{wire.ALPN}},
+		&quic.Config{MaxIncomingStreams: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &meddler{url: "quoin://" + l.Addr().String() + "?pin=" + pinOf(cert.Leaf), server: addr, ctx: ctx}
+	m := &meddler{url: "quoin://" + l.Addr().String() + "?pin=" + pinOf(cert.Leaf), server: server, transport: transport, ctx: ctx}
 	m.mu.conns = make(map[*quic.Conn]struct{})
+	m.mu.edits = make(map[wire.Kind]func(wire.Message) wire.Message)
 	m.wg.Go(func() {
 		for {
 			conn, err := l.Accept(ctx)
@@ -56,6 +69,8 @@ func startMeddler(t *testing.T, s *servertest.Server) *meddler {
 		cancel()
 		l.Close()
 		m.wg.Wait()
+		transport.Close()
+		socket.Close()
 	})
 	return m
 }
@@ -66,6 +81,43 @@ func (m *meddler) loseReplies(lose func(wire.Kind) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.lose = lose
+}
+
+// edit has change say what goes on to the clients in the place of a message of that kind; nil
+// is nothing. It is called by several goroutines. Without change they are left as they are.
+func (m *meddler) edit(k wire.Kind, change func(wire.Message) wire.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.edits[k] = change
+}
+
+// editAnswers is edit for the answers to batches: change may take some out, and put others in.
+func (m *meddler) editAnswers(change func(*wire.ProduceResults)) {
+	m.edit(wire.KindProduceResults, func(w wire.Message) wire.Message {
+		answers := w.(*wire.ProduceResults)
+		if change(answers); len(answers.Results) == 0 {
+			return nil
+		}
+		return answers
+	})
+}
+
+// edited is the frame that goes on in the place of another; empty for none.
+func (m *meddler) edited(k wire.Kind, frame []byte) ([]byte, error) {
+	m.mu.Lock()
+	change := m.mu.edits[k]
+	m.mu.Unlock()
+	if change == nil {
+		return frame, nil
+	}
+	message, err := wire.Decode(k, frame[wire.HeaderSize:])
+	if err != nil {
+		return nil, err
+	}
+	if message = change(message); message == nil {
+		return nil, nil
+	}
+	return wire.Append(nil, message), nil
 }
 
 // cutOff parts all clients from the server, or ends that.
@@ -108,7 +160,7 @@ func (m *meddler) serve(client *quic.Conn) {
 		return
 	}
 	defer m.leave(client)
-	server, err := quic.DialAddr(m.ctx, m.server, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{wire.ALPN}}, nil)
+	server, err := m.transport.Dial(m.ctx, m.server, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{wire.ALPN}}, nil)
 	if err != nil {
 		return
 	}
@@ -137,6 +189,9 @@ func (m *meddler) serve(client *quic.Conn) {
 			defer in.CancelRead(0)
 			for {
 				frame, kind, err := readFrame(out)
+				if err == nil {
+					frame, err = m.edited(kind, frame)
+				}
 				switch {
 				case err != nil:
 					in.Close()

@@ -30,7 +30,7 @@ func TestAdoptAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.adopt(&outbox.Found{Lanes: []outbox.Lane{{Partition: 0, Next: 1}}})
-	if s := p.senders[0].Load(); s != nil {
+	if s := p.slots()[0].Load(); s != nil {
 		t.Error("a sender was started after Close")
 		s.stop(ErrClosed, time.Now(), true)
 		s.wait(false, nil)

@@ -78,11 +78,11 @@ func (o *outboxed) image() string {
 // kept waits until n batches are in the outbox.
 func (o *outboxed) kept(n int) {
 	o.t.Helper()
-	for probe := 0; ; probe++ {
+	for ctx := testContext(o.t); ; {
 		dir := o.image()
 		if got := sdk.BatchesInOutbox(o.t, dir, "t", "n"); got == n {
 			return
-		} else if got > n || testContext(o.t).Err() != nil {
+		} else if got > n || ctx.Err() != nil {
 			o.t.Fatalf("%d batches are in the outbox, want %d", got, n)
 		}
 	}

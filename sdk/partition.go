@@ -48,7 +48,7 @@ func murmur2(b []byte) uint32 {
 
 // choosePartition returns the partition of r, or sticky when the record has no say.
 func (p *Producer) choosePartition(r *Record) (partition int, sticky bool, err error) {
-	n := len(p.senders)
+	n := len(p.slots())
 	switch {
 	case p.config.partition >= 0:
 		return p.config.partition, false, nil
@@ -73,7 +73,7 @@ func (p *Producer) choosePartition(r *Record) (partition int, sticky bool, err e
 // moveOn chooses another partition for records without a key, one whose lane did not
 // fail if there is one. Of several goroutines that leave the same partition one wins.
 func (p *Producer) moveOn(from int) int {
-	n := len(p.senders)
+	n := len(p.slots())
 	next := from
 	for try := 0; try < n && (next == from || p.laneFailed(next)); try++ {
 		next = (from + 1 + rand.IntN(n-1)) % n
@@ -90,10 +90,23 @@ func (p *Producer) moveOn(from int) int {
 }
 
 func (p *Producer) laneFailed(partition int) bool {
-	s := p.senders[partition].Load()
+	s := p.slots()[partition].Load()
 	return s != nil && s.failed.Load()
 }
 
 // senderSlots holds the senders of a producer by partition; each is made when its
-// partition gets its first record.
-type senderSlots []atomic.Pointer[sender]
+// partition gets its first record. The slots are shared with the longer ones that take
+// their place when the topic gets more partitions.
+type senderSlots []*atomic.Pointer[sender]
+
+// grown is s with room for so many partitions.
+func (s senderSlots) grown(partitions int) senderSlots {
+	longer := append(make(senderSlots, 0, partitions), s...)
+	for len(longer) < partitions {
+		longer = append(longer, new(atomic.Pointer[sender]))
+	}
+	return longer
+}
+
+// slots are the senders as of now. There may be more of them a moment later, never fewer.
+func (p *Producer) slots() senderSlots { return *p.senders.Load() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 )
 
 // MaxPosition bounds what [ProducerBuilder.Position] stores, in bytes.
@@ -83,7 +84,7 @@ func (p *Producer) catchUp(ctx context.Context) error {
 
 // sawPosition notes the position of what the server has, and up to which sequence that is.
 func (s *sender) sawPosition(through batchfmt.Seq, position []byte) {
-	if s.p.config.position == nil || through < s.positioned {
+	if s.p.config.position == nil || through < s.positioned || planted.PositionLost {
 		return
 	}
 	s.positioned = through
@@ -141,8 +142,8 @@ func (p *Producer) item(records []Record, now time.Time) (*item, error) {
 		it.bytes += batchfmt.RecordBytes(&record)
 		it.cost += cost
 	}
-	if size := it.bytes + batchfmt.HeaderSize2; size > p.limit {
-		return nil, &RecordTooLargeError{Bytes: size, Limit: p.limit}
+	if size, limit := it.bytes+batchfmt.HeaderSize2, int(p.limit.Load()); size > limit {
+		return nil, &RecordTooLargeError{Bytes: size, Limit: limit}
 	}
 	last := records[len(records)-1]
 	it.position = p.config.position(&last)

@@ -30,10 +30,11 @@ type Producer struct {
 	identity wire.ProducerInited // its epoch is the first one; zero of a plain producer
 	epoch    *epoch
 	key      unique.Handle[string] // of the identity, for tokens
-	limit    int                   // bytes of a batch
+	limit    atomic.Int64          // bytes of a batch; see learn
+	most     int                   // of that, whatever the topic takes
 
-	senders senderSlots
-	sticky  atomic.Int64 // partition of records without a key
+	senders atomic.Pointer[senderSlots] // see slots
+	sticky  atomic.Int64                // partition of records without a key
 	buffer  buffer
 	batches sync.Pool // of *batcher.Batch[delivery]
 	frames  sync.Pool // of *[]byte
@@ -217,10 +218,10 @@ func (p *Producer) prepare(r *Record, now time.Time) (record batchfmt.Record, co
 			cost += int64(len(h.Key) + len(h.Value) + recordOverhead)
 		}
 	}
-	if cost > int64(p.limit) {
+	if limit := p.limit.Load(); cost > limit {
 		// Far too large: say so now, and not after waiting for an empty buffer.
-		if size := batchfmt.RecordBytes(&record) + batchfmt.HeaderSize2; size > p.limit {
-			return record, cost, &RecordTooLargeError{Bytes: size, Limit: p.limit}
+		if size := batchfmt.RecordBytes(&record) + batchfmt.HeaderSize2; size > int(limit) {
+			return record, cost, &RecordTooLargeError{Bytes: size, Limit: int(limit)}
 		}
 	}
 	return record, cost, nil
@@ -256,8 +257,8 @@ func (p *Producer) bufferError(ctx context.Context, err error) error {
 // fullError says that there is no room, and what the partitions wait for.
 func (p *Producer) fullError(err error) *BufferFullError {
 	full := &BufferFullError{Topic: p.topic, MaxBuffered: p.buffer.max, InUse: p.buffer.inUse(), Err: err}
-	for i := range p.senders {
-		if s := p.senders[i].Load(); s != nil && full.Reason == nil {
+	for _, slot := range p.slots() {
+		if s := slot.Load(); s != nil && full.Reason == nil {
 			if refusal := s.waitsFor.Load(); refusal != nil {
 				full.Reason = *refusal
 			}
@@ -271,8 +272,8 @@ func (p *Producer) fullError(err error) *BufferFullError {
 
 // pressure sends what lingers when the buffer is full.
 func (p *Producer) pressure() {
-	for i := range p.senders {
-		if s := p.senders[i].Load(); s != nil {
+	for _, slot := range p.slots() {
+		if s := slot.Load(); s != nil {
 			s.flush()
 		}
 	}
@@ -280,7 +281,8 @@ func (p *Producer) pressure() {
 
 // sender returns the sender of a partition and starts it when it is the first time.
 func (p *Producer) sender(partition int) (*sender, error) {
-	if s := p.senders[partition].Load(); s != nil {
+	slot := p.slots()[partition]
+	if s := slot.Load(); s != nil {
 		return s, nil
 	}
 	p.mu.Lock()
@@ -288,11 +290,11 @@ func (p *Producer) sender(partition int) (*sender, error) {
 	if p.mu.closing {
 		return nil, ErrClosed
 	}
-	if s := p.senders[partition].Load(); s != nil {
+	if s := slot.Load(); s != nil {
 		return s, nil
 	}
 	s := newSender(p, partition, nil, nil)
-	p.senders[partition].Store(s)
+	slot.Store(s)
 	return s, nil
 }
 

@@ -215,6 +215,7 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	if err := b.config.check(); err != nil {
 		return nil, err
 	}
+	seen := b.client.news.count()
 	info, err := b.client.topicInfo(ctx, b.topic)
 	if err != nil {
 		return nil, err
@@ -243,7 +244,7 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	}
 	if !slices.Contains(hello.BatchVersions, version) {
 		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
-			Sequence: -1, Expected: -1, Detail: fmt.Sprintf("the server does not accept batches of version %d", version)}
+			Sequence: -1, Expected: -1, Detail: olderSide(hello.BatchVersions, version)}
 	}
 	box, found, err := b.openOutbox(info)
 	if err != nil {
@@ -260,6 +261,7 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.client.news.since(seen, info.ID)
 	if found != nil {
 		p.adopt(found)
 	}
@@ -273,6 +275,16 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// olderSide says who is to be upgraded when the server accepts other batch versions than the
+// one that a producer writes.
+func olderSide(accepted []batchfmt.Version, writes batchfmt.Version) string {
+	side := "upgrade the server"
+	if len(accepted) > 0 && slices.Min(accepted) > writes {
+		side = "upgrade the client"
+	}
+	return fmt.Sprintf("the producer writes batches of version %d, the server accepts %v: %s", writes, accepted, side)
 }
 
 // buildOn makes the producer with its outbox, if it has one, or closes that.
@@ -313,19 +325,18 @@ func (b *ProducerBuilder) init(ctx context.Context) (*wire.ProducerInited, error
 }
 
 func newProducer(b *ProducerBuilder, config producerConfig, info *wire.TopicInfo, identity *wire.ProducerInited, connLimit int) *Producer {
-	limit := batchfmt.MaxBatchBytes
-	for _, other := range []int{int(info.MaxBatchBytes), connLimit} {
-		if other > 0 {
-			limit = min(limit, other)
-		}
-	}
 	p := &Producer{
 		client: b.client, topic: b.topic, topicID: info.ID, config: config,
-		identity: *identity, epoch: newEpoch(identity.Epoch), key: unique.Make(string(identity.Key[:])), limit: limit,
-		senders: make(senderSlots, len(info.Partitions)),
-		buffer:  buffer{max: b.config.maxBuffered},
-		closed:  make(chan struct{}),
+		identity: *identity, epoch: newEpoch(identity.Epoch), key: unique.Make(string(identity.Key[:])), most: batchfmt.MaxBatchBytes,
+		buffer: buffer{max: b.config.maxBuffered},
+		closed: make(chan struct{}),
 	}
+	if connLimit > 0 {
+		p.most = min(p.most, connLimit)
+	}
+	slots := senderSlots(nil).grown(len(info.Partitions))
+	p.senders.Store(&slots)
+	p.limit.Store(int64(p.limitOf(info)))
 	p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
 	p.frames = sync.Pool{New: func() any { return new([]byte) }}
 	p.sticky.Store(int64(randv2.IntN(len(info.Partitions))))

@@ -51,8 +51,8 @@ func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, err
 		p.err = p.finish(ctx, inCallback)
 		p.abandoned = p.unknown()
 		if p.outbox != nil {
-			if err := p.outbox.Close(); err != nil {
-				p.err = errors.Join(p.err, fmt.Errorf("sdk: close %q: %w", p.topic, err))
+			if err := within(ctx, closeGrace, p.outbox.Close); err != nil {
+				p.err = errors.Join(p.err, fmt.Errorf("sdk: close %q: the outbox: %w", p.topic, err))
 			}
 		}
 		if p.err == nil && len(p.abandoned) > 0 {
@@ -74,6 +74,23 @@ func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, err
 		return nil, fmt.Errorf("sdk: close %q, which another call has begun: %w", p.topic, context.Cause(ctx))
 	}
 	return p.abandoned, p.err
+}
+
+// within calls end and returns what it does, but not later than grace behind the end of ctx.
+// A disk that does not answer cannot be interrupted: end then goes on by itself, with all that
+// it holds.
+func within(ctx context.Context, grace time.Duration, end func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(late) }) })
+	defer stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late:
+		return fmt.Errorf("its disk has not answered in time: %w", context.Cause(ctx))
+	}
 }
 
 // unknown is a copy of the list of what is unknown.
@@ -169,8 +186,8 @@ func (p *Producer) allSenders() []*sender {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := append([]*sender(nil), p.mu.past...)
-	for i := range p.senders {
-		if s := p.senders[i].Load(); s != nil {
+	for _, slot := range p.slots() {
+		if s := slot.Load(); s != nil {
 			all = append(all, s)
 		}
 	}

@@ -16,7 +16,8 @@ func TestSealFallsBackToNoCompression(t *testing.T) {
 	if err := batch.Builder.Add(&batchfmt.Record{Timestamp: 1, Value: body}); err != nil {
 		t.Fatal(err)
 	}
-	p := &Producer{limit: batchfmt.HeaderSize2 + batch.Builder.SectionBytes(), config: producerConfig{compression: Snappy}}
+	p := &Producer{config: producerConfig{compression: Snappy}}
+	p.limit.Store(int64(batchfmt.HeaderSize2 + batch.Builder.SectionBytes()))
 	p.identity.ProducerID = 1
 	s := &sender{p: p}
 	for _, want := range []batchfmt.Codec{batchfmt.CodecNone, batchfmt.CodecSnappy} {
@@ -26,8 +27,8 @@ func TestSealFallsBackToNoCompression(t *testing.T) {
 		}
 		b, err := batchfmt.Parse(frame[frameRoom:])
 		if err != nil || b.Codec() != want || b.BaseSequence() != 7 || b.Verify() != nil {
-			t.Errorf("limit %d: codec %v, %v", p.limit, b.Codec(), err)
+			t.Errorf("limit %d: codec %v, %v", p.limit.Load(), b.Codec(), err)
 		}
-		p.limit += 100
+		p.limit.Add(100)
 	}
 }

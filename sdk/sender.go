@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/outbox"
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -39,6 +40,7 @@ type sender struct {
 	callbacks *callbacks
 	failed    atomic.Bool                    // mu.failed is set
 	confirmed atomic.Int64                   // every outcome up to this sequence was given out
+	quiet     atomic.Bool                    // the goroutine wants to know when confirmed moves
 	handle    atomic.Pointer[transport.Lane] // the current opening; nil for none
 	waitsFor  atomic.Pointer[error]          // the last refusal that only makes it wait; nil after a success
 	opened    chan struct{}                  // closed when a sender that goes on after a loss was opened
@@ -77,6 +79,8 @@ type sender struct {
 	adopted    chan struct{}  // closed when there are none
 	fresh      bool           // it goes on where another one was, and has not been open yet
 	known      bool           // the outbox knows where the lane ends
+	said       batchfmt.Seq   // what of confirmed the server was told in this opening
+	busy       time.Time      // when a batch was sent or answered last
 	opening    uint64         // number of the current opening
 	openedAs   batchfmt.Epoch // in the current opening
 	lastEpoch  batchfmt.Epoch // highest that a batch was sealed with, or the lane opened; for others once done is closed
@@ -174,7 +178,7 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	s.mu.idle = true
 	s.mu.moved.L = &s.mu
 	s.mu.batcher = batcher.New[delivery](batcher.Config{
-		BatchBytes: p.config.batchBytes, Adapt: !p.config.fixedBatches, Limit: p.limit, Linger: p.config.linger, Pool: &p.batches,
+		BatchBytes: p.config.batchBytes, Adapt: !p.config.fixedBatches, Limit: int(p.limit.Load()), Linger: p.config.linger, Pool: &p.batches,
 	})
 	go s.run()
 	return s
@@ -239,7 +243,7 @@ func (s *sender) gather(r *batchfmt.Record, cost int64, d delivery, now time.Tim
 
 // anyLaneWorks reports whether records without a key can go anywhere.
 func (p *Producer) anyLaneWorks() bool {
-	for i := range p.senders {
+	for i := range p.slots() {
 		if !p.laneFailed(i) {
 			return true
 		}
@@ -260,7 +264,7 @@ func (s *sender) flushed(inCallback bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := flushWait{target: s.mu.accepted, ticket: s.mu.tickets, inCallback: inCallback, done: make(chan struct{})}
-	if s.reached(w) {
+	if s.reached(w) || planted.FlushEarly && s.mu.batcher.Empty() {
 		return nil
 	}
 	s.mu.flushes = append(s.mu.flushes, w)
@@ -354,7 +358,7 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 		}
 		mine := func(d delivery) bool { return d.wait == w }
 		switch {
-		case s.p.config.position == nil && s.mu.batcher.Remove(int(w.cost), mine):
+		case s.p.config.position == nil && !planted.CancelLeaves && s.mu.batcher.Remove(int(w.cost), mine):
 			s.takenBack(w)
 			return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
 		case s.p.config.position == nil && s.mu.parked != nil && s.mu.parked.Remove(int(w.cost), mine):
@@ -376,8 +380,11 @@ func (s *sender) giveUp(w *waiter, cause error) error {
 // writes down that the batch is not to be sent again.
 func (s *sender) giveUpFrozen(f *frozen, record int, cause error) error {
 	unknown := s.tell(f, record)
-	if unknown == nil {
+	switch {
+	case unknown == nil:
 		return nil
+	case planted.CancelFails:
+		return &NotStored{Topic: s.p.topic, Partition: s.partition, Cause: cause}
 	}
 	unknown.Cause = cause
 	if s.p.outbox != nil {
@@ -436,6 +443,9 @@ func (s *sender) called(o *outcome) {
 	n := len(o.records.Tags)
 	if o.err == nil && o.first.Sequence >= 0 {
 		s.confirmed.Store(o.first.Sequence + int64(n) - 1)
+		if s.quiet.Swap(false) {
+			signal(s.wake)
+		}
 	}
 	o.records.Reset()
 	s.p.batches.Put(o.records)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/outbox"
+	"github.com/quoin-io/quoin/sdk/internal/planted"
+	"github.com/quoin-io/quoin/wire"
 )
 
 // complete gives the records of a batch their outcome.
@@ -193,6 +195,9 @@ func (s *sender) refuseFor(cause error) {
 	refusing := s.notStored(cause)
 	if errors.Is(cause, ErrClosed) || s.p.gone.Load() {
 		refusing = ErrClosed
+	}
+	if planted.ClaimWar && errors.Is(refusing, ErrFenced) {
+		_, _ = s.p.client.transport.Do(s.life, &wire.InitProducer{Name: s.p.config.name, Instance: [16]byte(s.p.identity.Key)}, true)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

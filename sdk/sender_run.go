@@ -8,6 +8,7 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/outbox"
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -67,6 +68,7 @@ func (s *sender) step() (changed <-chan struct{}) {
 	s.perform()
 	s.expire(now)
 	s.sendDue()
+	s.sayConfirmed(now)
 	return changed
 }
 
@@ -114,6 +116,7 @@ func (s *sender) takeInbox(now time.Time) {
 	}
 	clear(s.taken)
 	if answered {
+		s.busy = now
 		s.mu.Lock()
 		s.mu.batcher.Answered()
 		s.mu.Unlock()
@@ -274,6 +277,7 @@ func (s *sender) perform() {
 func (s *sender) open(a *lane.Action) {
 	s.dropHandle()
 	s.opening++
+	s.said = -1
 	id := &s.p.identity
 	key := uint64(s.partition)*0x9e3779b97f4a7c15 + uint64(id.ProducerID)
 	h, err := s.conn.NewLane(key>>32, opening{s, s.opening})
@@ -287,9 +291,16 @@ func (s *sender) open(a *lane.Action) {
 	}
 	s.openedAs = s.p.epoch.current()
 	s.lastEpoch = max(s.lastEpoch, s.openedAs)
+	partition := int32(s.partition)
+	if planted.Reroute && s.waitsFor.Load() != nil {
+		partition = (partition + 1) % int32(len(s.p.slots()))
+	}
+	if planted.MemoryOff {
+		a.Acked, a.Sent = nil, nil
+	}
 	err = h.Open(&wire.OpenLane{ // of a plain lane only topic and partition are set
 		ProducerID: id.ProducerID, Key: id.Key, Epoch: s.openedAs,
-		TopicID: s.p.topicID, Partition: int32(s.partition), Acked: a.Acked, Sent: a.Sent, Fresh: a.Fresh,
+		TopicID: s.p.topicID, Partition: partition, Acked: a.Acked, Sent: a.Sent, Fresh: a.Fresh,
 	}, s.writeUntil())
 	if err != nil {
 		s.lostHandle(time.Now(), err)
@@ -337,7 +348,11 @@ func (s *sender) send(b *lane.Batch) {
 		s.lostHandle(now, err)
 		return
 	}
+	s.said, s.busy = max(s.said, head.ConfirmedThrough), now
 	s.counted(f)
+	if planted.BufferReused {
+		s.recycle(f.frame)
+	}
 	s.core.Written(now, b)
 }
 
@@ -461,7 +476,7 @@ func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq, epoch bat
 		seal = batchfmt.Seal{Version: batchfmt.Version1, Codec: seal.Codec}
 	}
 	sealed, err := batch.Builder.Seal(frame, seal)
-	if seal.Codec != batchfmt.CodecNone && (err != nil || len(sealed)-frameRoom > s.p.limit) {
+	if seal.Codec != batchfmt.CodecNone && (err != nil || int64(len(sealed)-frameRoom) > s.p.limit.Load()) {
 		seal.Codec = batchfmt.CodecNone
 		sealed, err = batch.Builder.Seal(frame, seal)
 	}
@@ -525,5 +540,6 @@ func (s *sender) nextWake() time.Time {
 	if s.mu.parked != nil {
 		add(time.Now().Add(parkedPause))
 	}
+	add(s.quietDue())
 	return next
 }

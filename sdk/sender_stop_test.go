@@ -13,14 +13,14 @@ import (
 
 // idleSender is a sender without its goroutine.
 func idleSender() *sender {
-	p := &Producer{client: new(Client), topic: "t", limit: 1 << 20, epoch: newEpoch(0), buffer: buffer{max: 1 << 20},
+	p := &Producer{client: new(Client), topic: "t", epoch: newEpoch(0), buffer: buffer{max: 1 << 20},
 		identity: wire.ProducerInited{ProducerID: 7}}
 	p.batches = sync.Pool{New: func() any { return new(batcher.Batch[delivery]) }}
 	p.frames = sync.Pool{New: func() any { return new([]byte) }}
 	p.config.deliveryTimeout = time.Minute
 	s := &sender{p: p, wake: make(chan struct{}, 1), own: lane.New(), callbacks: newCallbacks(nil)}
 	s.core, s.mu.moved.L = s.own, &s.mu
-	s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: p.limit, Pool: &p.batches})
+	s.mu.batcher = batcher.New[delivery](batcher.Config{BatchBytes: 1, Limit: 1 << 20, Pool: &p.batches})
 	return s
 }
 

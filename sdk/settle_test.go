@@ -80,6 +80,8 @@ const (
 func stranded(t *testing.T, s *servertest.Server, p *sdk.Producer, way int, meanwhile func(sdk.Token)) (token sdk.Token, acks func() [2]sdk.Ack) {
 	t.Helper()
 	arrived, gate := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(goOn) // also when the test ends here
 	var once sync.Once
 	s.HookFrames(servertest.FrameHooks{Start: func(in bool, k wire.Kind, _ int) int {
 		cut := -1
@@ -122,11 +124,10 @@ func stranded(t *testing.T, s *servertest.Server, p *sdk.Producer, way int, mean
 		s.DropAck(1)
 	}
 	meanwhile(token)
-	close(gate)
+	goOn()
 	return token, func() (acks [2]sdk.Ack) {
 		t.Helper()
-		for i := range acks {
-			r := <-results
+		for i, r := range await(t, results, len(acks)) {
 			if r.err != nil {
 				t.Fatalf("record %d: %v", i+1, r.err)
 			}

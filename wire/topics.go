@@ -14,9 +14,11 @@ type TopicInfo struct {
 	MaxBatchBytes uint32
 	// Strict refuses a reader that does not know the version of a batch with
 	// BATCH_VERSION_UNSUPPORTED; else it is given the batch in a version that it knows.
-	Strict        bool
-	BatchVersions []batchfmt.Version // that the topic holds, ascending
-	Readers       uint32             // subscriptions that are open now
+	Strict bool
+	// BatchVersions are those that the topic holds, ascending. They are looked at for topics
+	// that were asked for by name.
+	BatchVersions []batchfmt.Version
+	Readers       uint32 // subscriptions that are open now
 	// ReadersKnow is the newest batch version that every open subscription can read; 0 when
 	// none is open.
 	ReadersKnow batchfmt.Version

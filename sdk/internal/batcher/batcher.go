@@ -48,6 +48,7 @@ type Config struct {
 // A Batcher gathers the records of one lane. It is not safe for concurrent use.
 type Batcher[T any] struct {
 	config Config
+	wanted int         // BatchBytes, whatever the limit
 	full   []*Batch[T] // oldest first
 	open   *Batch[T]   // nil when no record waits
 	last   *Batch[T]   // which took the last record
@@ -57,8 +58,15 @@ type Batcher[T any] struct {
 
 // New returns an empty batcher. A BatchBytes over the limit is taken as the limit.
 func New[T any](c Config) *Batcher[T] {
-	c.BatchBytes = max(min(c.BatchBytes, c.Limit-batchfmt.HeaderSize2), 1)
-	return &Batcher[T]{config: c}
+	b := &Batcher[T]{config: c, wanted: c.BatchBytes}
+	b.SetLimit(c.Limit)
+	return b
+}
+
+// SetLimit changes the limit. What has gathered stays as it is.
+func (b *Batcher[T]) SetLimit(bytes int) {
+	b.config.Limit = bytes
+	b.config.BatchBytes = max(min(b.wanted, bytes-batchfmt.HeaderSize2), 1)
 }
 
 // Add copies the record into the open batch. bytes is what the caller accounts for it.
@@ -81,8 +89,15 @@ func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) er
 		if fresh {
 			b.drop(b.open)
 			b.open = nil
+			return err
 		}
-		return err
+		// It may fit into no batch, or only not into this one: its timestamp may be too far
+		// from that of the first record.
+		if err := batchfmt.CheckRecord(r); err != nil {
+			return err
+		}
+		b.closeOpen()
+		return b.Add(r, bytes, tag, now)
 	}
 	if fresh {
 		b.opened++

@@ -2,6 +2,7 @@ package batcher
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -196,6 +197,45 @@ func TestFormatLimitLeavesNothing(t *testing.T) {
 	}
 	if !b.Empty() || b.Gathering() {
 		t.Error("a refused record opened a batch")
+	}
+}
+
+// Records whose timestamps are too far from each other for one batch come into several.
+func TestTimestampsAgesApart(t *testing.T) {
+	b := newBatcher(Config{BatchBytes: 1 << 10})
+	for tag, at := range []int64{math.MinInt64, math.MaxInt64, 0, 5} {
+		if err := b.Add(&batchfmt.Record{Timestamp: at}, 1, tag, start); err != nil {
+			t.Fatalf("timestamp %d: %v", at, err)
+		}
+	}
+	var got [][]int
+	for !b.Empty() {
+		got = append(got, b.Take().Tags)
+	}
+	if !slices.EqualFunc(got, [][]int{{0}, {1, 2, 3}}, slices.Equal) {
+		t.Errorf("batches of %v", got)
+	}
+}
+
+// The limit changes for what comes next, and a smaller batch size stays as it was asked for.
+func TestSetLimit(t *testing.T) {
+	b := newBatcher(Config{BatchBytes: 500, Limit: 2000})
+	add(t, b, 300, 0, start)
+	b.SetLimit(batchfmt.HeaderSize2 + 200)
+	var large *TooLargeError
+	if err := b.Add(record(250), 250, 1, start); !errors.As(err, &large) || large.Limit != batchfmt.HeaderSize2+200 {
+		t.Errorf("over the new limit: %v", err)
+	}
+	add(t, b, 100, 2, start)
+	b.SetLimit(4000)
+	add(t, b, 450, 3, start)
+	add(t, b, 300, 4, start)
+	var got [][]int
+	for !b.Empty() {
+		got = append(got, b.Take().Tags)
+	}
+	if !slices.EqualFunc(got, [][]int{{0}, {2}, {3}, {4}}, slices.Equal) {
+		t.Errorf("batches of %v", got)
 	}
 }
 

@@ -32,6 +32,8 @@ type Batch struct {
 	asHead     bool      // the last attempt was sent when nothing stood in front of it
 	probe      bool      // the last attempt was sent alone, to find out whether the way is free
 	sentAt     time.Time // of the last attempt
+	turn       uint64    // of the last attempt, see Core.turn
+	overtaken  time.Time // when a batch that was sent after the last attempt had success first; zero for not
 	uncertain  bool
 	never      bool  // the server said for good that it is not stored and will not be
 	told       bool  // the application was told that its outcome is unknown: it is never sent again

@@ -2,10 +2,10 @@ package lane
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -13,15 +13,10 @@ import (
 // the last five of each lane, so it recognises every one of them when it comes again.
 const MaxInFlight = 5
 
-// Pauses and patience. All of them only cost time: sending again is always safe.
+// Pauses between attempts. They only cost time: sending again is always safe.
 const (
-	firstBackoff  = 10 * time.Millisecond
-	maxBackoff    = 2 * time.Second
-	firstPatience = 2 * time.Second // for an answer, before any was timed
-	minPatience   = 500 * time.Millisecond
-	maxPatience   = 10 * time.Second
-	openPatience  = 10 * time.Second       // for LaneOpened: the server may have work to finish first
-	gapPatience   = 200 * time.Millisecond // for the answer of a batch when a later one has its own
+	firstBackoff = 10 * time.Millisecond
+	maxBackoff   = 2 * time.Second
 )
 
 // mode is where the lane stands with its server.
@@ -56,15 +51,14 @@ type Core struct {
 	fresh  bool // nothing is known of the lane before it is opened
 	taken  bool // over from an earlier process, see NewResumed
 
-	resumeAt time.Time     // nothing is sent before; zero for no pause
-	openedAt time.Time     // when OpenLane left
-	gapAt    time.Time     // when a later answer overtook that of the head; zero when none did
-	stopAt   time.Time     // when failing or closing ends, whether the answers came or not
-	retries  int           // pauses since the last success
-	losses   int           // answers in a row that did not come in time
-	ackTime  time.Duration // smoothed time to an answer; 0 before the first
-	cause    error         // why the lane is failing or stopped, or has a hole
-	hole     batchfmt.Seq  // of a refused batch whose sequences are not free yet; noHole for none
+	resumeAt time.Time // nothing is sent before; zero for no pause
+	openedAt time.Time // when OpenLane left
+	stopAt   time.Time // when failing or closing ends, whether the answers came or not
+	retries  int       // pauses since the last success
+	patience patience
+	turn     uint64       // attempts so far: their order is that of their answers
+	cause    error        // why the lane is failing or stopped, or has a hole
+	hole     batchfmt.Seq // of a refused batch whose sequences are not free yet; noHole for none
 
 	grace     time.Duration  // how long a batch is settled after its deadline
 	closing   bool           // the lane ends when what it has is settled
@@ -208,7 +202,7 @@ func (c *Core) open(now time.Time) {
 		c.startSettling(now, ErrGivenUp)
 		return
 	}
-	c.mode, c.openedAt, c.resumeAt, c.gapAt = opening, now, time.Time{}, time.Time{}
+	c.mode, c.openedAt, c.resumeAt = opening, now, time.Time{}
 	a := Action{Kind: Open, Fresh: c.fresh}
 	if c.acked != nil {
 		point := *c.acked
@@ -320,8 +314,7 @@ func (c *Core) Disconnected(now time.Time) {
 		return
 	}
 	c.giveUpAnswers()
-	c.resumeAt, c.gapAt = time.Time{}, time.Time{}
-	c.mode = detached
+	c.mode, c.resumeAt = detached, time.Time{}
 }
 
 // Enqueue takes a frozen batch and sends it. The caller asks [Core.Room] first and has
@@ -367,10 +360,12 @@ func (c *Core) pump(now time.Time) {
 			return
 		case b.unanswered, b.stored != nil, b.dropped != nil:
 			continue
-		case b.told && b.attempts > 0:
+		case b.told && b.attempts > 0 && !planted.ResendUnknown:
 			return
 		}
 		b.attempts++
+		c.turn++
+		b.turn, b.overtaken = c.turn, time.Time{}
 		b.unanswered, b.asHead, b.probe, b.sentAt = true, i == 0, c.mode == recovering, now
 		c.sent = max(c.sent, b.Last())
 		c.out = append(c.out, Action{Kind: Send, Batch: b})
@@ -419,16 +414,35 @@ func (c *Core) succeeded(now time.Time, i int, r *wire.ProduceResult) {
 	}
 	result := *r
 	b.stored = &result
-	c.losses, c.retries = 0, 0
-	c.timeAnswer(now.Sub(b.sentAt))
+	c.retries = 0
+	if b.attempts == 1 && !r.Duplicate {
+		c.patience.answered(now.Sub(b.sentAt))
+	}
 	if b.probe && c.mode == recovering {
 		c.mode = open
 	}
-	if i > 0 && c.gapAt.IsZero() {
-		c.gapAt = now
+	c.overtake(now, b)
+	if planted.AckCompletesEarlier {
+		for _, before := range c.queue[:i] {
+			before.stored = &result
+		}
+		c.completeStored()
 	}
 	if i == 0 && c.hole == noHole {
 		c.completeStored()
+	}
+}
+
+// overtake notes what b has overtaken: the batches before it that were sent before it too and
+// have no answer yet.
+func (c *Core) overtake(now time.Time, b *Batch) {
+	for _, before := range c.queue {
+		if before == b {
+			return
+		}
+		if before.unanswered && before.turn < b.turn && before.overtaken.IsZero() {
+			before.overtaken = now
+		}
 	}
 }
 
@@ -447,9 +461,6 @@ func (c *Core) completeStored() {
 		}
 		c.complete(b, Outcome{Fate: Stored, Result: *b.stored})
 	}
-	if !slices.ContainsFunc(c.queue, func(b *Batch) bool { return b.stored != nil }) {
-		c.gapAt = time.Time{}
-	}
 }
 
 func (c *Core) pop() *Batch {
@@ -460,14 +471,6 @@ func (c *Core) pop() *Batch {
 
 func (c *Core) complete(b *Batch, o Outcome) {
 	c.out = append(c.out, Action{Kind: Complete, Batch: b, Outcome: o})
-}
-
-func (c *Core) timeAnswer(d time.Duration) {
-	if c.ackTime == 0 {
-		c.ackTime = max(d, 1)
-		return
-	}
-	c.ackTime += (d - c.ackTime) / 8
 }
 
 func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
@@ -486,6 +489,8 @@ func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 		b.never = true
 	case r.Code.Info().Outcome != wire.NothingHappened:
 		b.uncertain = true
+	case planted.StickyOff:
+		b.uncertain = false
 	}
 	switch c.mode {
 	case failing, settling, raising:

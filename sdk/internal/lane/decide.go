@@ -1,6 +1,9 @@
 package lane
 
-import "github.com/quoin-io/quoin/wire"
+import (
+	"github.com/quoin-io/quoin/sdk/internal/planted"
+	"github.com/quoin-io/quoin/wire"
+)
 
 // A verdict is what follows from an answer that is not success.
 type verdict uint8
@@ -52,11 +55,13 @@ func storedThere(r *wire.ProduceResult) bool { return r.BaseOffset >= 0 && tells
 func decideHead(code wire.Code, asHead, uncertain bool) verdict {
 	info := code.Info()
 	switch {
+	case code == wire.CodeOutOfOrder && planted.GapFails:
+		return refuse
 	case code == wire.CodeOutOfOrder && !asHead:
 		return resendNow
 	case code == wire.CodeOutOfOrder, code == wire.CodeInvalidLane, code == wire.CodeSuperseded:
 		return reopen
-	case info.Retry:
+	case info.Retry, info.Outcome == wire.NothingHappened && planted.RefusalRetried:
 		return resend
 	case laneOver[code], info.Outcome != wire.NothingHappened, uncertain:
 		return stop

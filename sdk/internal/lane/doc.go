@@ -10,6 +10,10 @@
 //     nowhere is sealed anew, see settling.
 //   - an opening is one OpenLane on one connection. The answers of an older opening
 //     mean nothing any more.
+//   - patience is how long an answer may take until the lane is opened anew and everything is
+//     sent again. On a connection that lives answers are late, not lost, so it is long, and it
+//     follows the times of the answers that came. Whether a connection lives is for others to
+//     find out.
 //   - the head is the oldest frozen batch without an outcome. Only an answer for the
 //     head decides anything: whatever stands behind it waits for it.
 //   - a batch is uncertain when an attempt to store it had no answer, or an answer that

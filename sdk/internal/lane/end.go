@@ -5,17 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 )
 
 // startFailing sends nothing any more and waits a moment for the answers that are still
 // on their way: each of them may prove that its batch is not stored.
 func (c *Core) startFailing(now time.Time, cause error) {
-	c.mode, c.cause, c.stopAt = failing, cause, now.Add(c.patience())
+	c.mode, c.cause, c.stopAt = failing, cause, now.Add(c.patience.forAnswer())
 	if at := c.Deadline(); !at.IsZero() && at.Before(c.stopAt) {
 		c.stopAt = at
 	}
-	c.gapAt = time.Time{}
 }
 
 // over ends the lane when no answers are awaited any more. If that is since another instance
@@ -79,7 +79,9 @@ func (c *Core) fillHole() {
 		b := c.pop()
 		c.complete(b, Outcome{Fate: NotStored, Cause: c.causeFor(b)})
 	}
-	c.next, c.sent = c.hole, min(c.sent, c.hole-1)
+	if !planted.SequenceSpent {
+		c.next, c.sent = c.hole, min(c.sent, c.hole-1)
+	}
 	c.hole, c.cause = noHole, nil
 }
 
@@ -112,6 +114,9 @@ func (c *Core) finalOutcome(b *Batch) Outcome {
 		return Outcome{Fate: Stored, Result: *b.stored}
 	case b.never, b.attempts == 0, b.proved() && !errors.Is(c.cause, ErrDeliveryTimeout):
 		return Outcome{Fate: NotStored, Cause: c.causeFor(b)}
+	}
+	if planted.UnknownFails {
+		return Outcome{Fate: NotStored, Cause: c.cause}
 	}
 	return Outcome{Fate: Unknown, Cause: c.cause}
 }

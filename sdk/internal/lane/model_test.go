@@ -231,7 +231,7 @@ func (m *model) enqueue(t *rapid.T) {
 		return
 	}
 	b := &Batch{Base: m.core.Next(), Count: rapid.IntRange(1, 3).Draw(t, "records"), Epoch: m.server.epoch,
-		Digest: batchfmt.Digest(len(m.all) + 1), Deadline: m.now.Add(10 * time.Second)}
+		Digest: batchfmt.Digest(len(m.all) + 1), Deadline: m.now.Add(testDelivery)}
 	m.all = append(m.all, b)
 	m.core.Enqueue(m.now, b)
 	m.carryOut()
@@ -356,7 +356,7 @@ func (m *model) settleElsewhere(t *rapid.T) {
 }
 
 func (m *model) pass(t *rapid.T) {
-	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "milliseconds")) * time.Millisecond)
+	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 15000).Draw(t, "milliseconds")) * time.Millisecond)
 	m.core.Tick(m.now)
 	m.carryOut()
 }

@@ -35,7 +35,8 @@ func (c *Core) Tick(now time.Time) {
 		}
 		return
 	case c.mode == opening:
-		if !now.Before(c.openedAt.Add(openPatience)) {
+		if !now.Before(c.openedAt.Add(c.patience.forOpening())) {
+			c.patience.exhausted()
 			c.openAgain(now)
 		}
 		return
@@ -45,8 +46,10 @@ func (c *Core) Tick(now time.Time) {
 	if !now.Before(c.resumeAt) {
 		c.resumeAt = time.Time{}
 	}
-	if at := c.answerDue(); !at.IsZero() && !now.Before(at) {
-		c.losses++
+	if at, gap := c.answerDue(); !at.IsZero() && !now.Before(at) {
+		if !gap {
+			c.patience.exhausted()
+		}
 		c.openAgain(now)
 		return
 	}
@@ -64,32 +67,22 @@ func (c *Core) openAgain(now time.Time) {
 	c.open(now)
 }
 
-// answerDue is when an answer that has not come is taken as lost.
-func (c *Core) answerDue() time.Time {
-	var due time.Time
+// answerDue is when the next answer that has not come is taken as lost, and whether that is
+// since it was overtaken.
+func (c *Core) answerDue() (due time.Time, gap bool) {
+	patience := c.patience.forAnswer()
 	for _, b := range c.queue {
 		if !b.unanswered {
 			continue
 		}
-		due = b.sentAt.Add(c.patience())
-		break
-	}
-	if !due.IsZero() && !c.gapAt.IsZero() {
-		if gap := c.gapAt.Add(gapPatience); gap.Before(due) {
-			due = gap
+		if at := b.sentAt.Add(patience); due.IsZero() || at.Before(due) {
+			due, gap = at, false
+		}
+		if at := b.overtaken.Add(gapPatience); !b.overtaken.IsZero() && at.Before(due) {
+			due, gap = at, true
 		}
 	}
-	return due
-}
-
-// patience is how long an answer may take: eight times of what is usual here, and twice
-// as long after every time that it was too short.
-func (c *Core) patience() time.Duration {
-	d := firstPatience
-	if c.ackTime > 0 {
-		d = min(max(8*c.ackTime, minPatience), maxPatience)
-	}
-	return min(d<<min(c.losses, 6), maxPatience)
+	return due, gap
 }
 
 // NextTick is when Tick has something to do, or zero when only an event can change
@@ -109,7 +102,7 @@ func (c *Core) NextTick() time.Time {
 	case settling:
 		return c.tellAt()
 	case opening:
-		add(c.openedAt.Add(openPatience))
+		add(c.openedAt.Add(c.patience.forOpening()))
 	case pausing:
 		if !c.held {
 			add(c.resumeAt)
@@ -118,7 +111,8 @@ func (c *Core) NextTick() time.Time {
 		if !c.held {
 			add(c.resumeAt)
 		}
-		add(c.answerDue())
+		due, _ := c.answerDue()
+		add(due)
 	}
 	if len(c.queue) > 0 {
 		add(c.queue[0].Deadline)

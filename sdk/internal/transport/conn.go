@@ -33,7 +33,7 @@ type Conn struct {
 
 	draining chan struct{} // closed when the server said Drain
 	drained  wire.Drain    // set before draining is closed
-	pings    atomic.Int64  // without an answer
+	pings    atomic.Int64  // without an answer, since anything was heard
 	answered atomic.Bool   // the server answered something besides Hello and pings
 	silent   atomic.Bool   // over since the server was not heard any more
 
@@ -115,6 +115,10 @@ func (c *Conn) readControl() {
 			c.pings.Store(0)
 		case *wire.Drain:
 			c.startDrain(*m)
+		case *wire.TopicChanged:
+			if told := c.manager.config.Observer.TopicChanged; told != nil {
+				told(m)
+			}
 		case *wire.Error:
 			c.close(m.Code, m.Detail)
 		default:
@@ -134,14 +138,22 @@ func (c *Conn) startDrain(d wire.Drain) {
 	c.release(0)
 }
 
+// heard notes that the server answered something besides Hello and pings. It is a sign of
+// life, too: under load an answer to a ping may come late where others do not.
+func (c *Conn) heard() {
+	c.answered.Store(true)
+	c.pings.Store(0)
+}
+
 func (c *Conn) forget() {
 	c.manager.mu.Lock()
 	delete(c.manager.mu.live, c)
 	c.manager.mu.Unlock()
 }
 
-// keepWatch pings, and ends a connection whose server does not answer: the protocol
-// below would take ten seconds to notice. It also ends one that drains for too long.
+// keepWatch pings, and ends a connection whose server does not answer, within four seconds:
+// the protocol below would take ten to notice. Nobody else looks for that; lanes have more
+// patience. It also ends one that drains for too long.
 func (c *Conn) keepWatch() {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
@@ -233,7 +245,7 @@ func (c *Conn) request(ctx context.Context, m wire.Message) (wire.Message, error
 	if err != nil {
 		return nil, c.streamError(ctx, err)
 	}
-	c.answered.Store(true)
+	c.heard()
 	if refusal, ok := reply.(*wire.Error); ok {
 		return nil, refusal
 	}

@@ -241,6 +241,9 @@ func (m *Manager) greet(ctx context.Context, g *greeted, session [16]byte) error
 	}
 	switch r := reply.(type) {
 	case *wire.HelloOK:
+		if err := checkProtocol(r.Protocol); err != nil {
+			return &Error{StageVersion, g.name, err}
+		}
 		if !stop() {
 			return helloError(ctx, g.name, ctx.Err())
 		}
@@ -251,6 +254,18 @@ func (m *Manager) greet(ctx context.Context, g *greeted, session [16]byte) error
 		return refusedError(g.name, r)
 	}
 	return &Error{StageHandshake, g.name, fmt.Errorf("the server answered Hello with %v", reply.Kind())}
+}
+
+// checkProtocol refuses a server that answers in a protocol that was not offered: whatever it
+// means by its frames, it is not what this client reads.
+func checkProtocol(chosen uint16) error {
+	switch {
+	case chosen > wire.MaxProtocol:
+		return wire.Errorf(wire.CodeUnsupportedVersion, "the server chose protocol %d, the client speaks none above %d: upgrade the client", chosen, wire.MaxProtocol)
+	case chosen < wire.MinProtocol:
+		return wire.Errorf(wire.CodeUnsupportedVersion, "the server chose protocol %d, the client speaks none below %d: upgrade the server", chosen, wire.MinProtocol)
+	}
+	return nil
 }
 
 func helloError(ctx context.Context, addr string, err error) *Error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -145,6 +146,13 @@ func (l *Lane) Produce(frame []byte, head wire.Produce, deadline time.Time) erro
 	return l.on.write(frame, deadline)
 }
 
+// Confirm says up to where every outcome was given to the application. A write that takes
+// until deadline gives up the stream.
+func (l *Lane) Confirm(through batchfmt.Seq, deadline time.Time) error {
+	var room [wire.HeaderSize + 12]byte
+	return l.on.write(wire.Append(room[:0], &wire.Confirmed{Lane: l.number, Through: through}), deadline)
+}
+
 // Close forgets the lane: its sink hears nothing more. It does not end what the server
 // works on. With its last lane the stream ends, behind everything that was written.
 func (l *Lane) Close() { l.on.remove(l.number) }
@@ -261,7 +269,7 @@ func (s *laneStream) read() {
 			payload, err = wire.ReadPayload(in, h, payload)
 		}
 		if err == nil {
-			s.conn.answered.Store(true)
+			s.conn.heard()
 			err = s.dispatch(h.Kind, payload, &results)
 		}
 		if err != nil {

@@ -30,12 +30,14 @@ type Change struct {
 }
 
 // An Observer is told what happens to the connections, one thing at a time, from goroutines
-// of this package; its functions must not block. All of them must be set.
+// of this package; its functions must not block. All but the last must be set.
 type Observer struct {
 	Connected    func(Change)
 	Disconnected func(Change, error)
 	Retrying     func(c Change, attempt int, wait time.Duration, err error)
 	Drained      func(c Change, reason string)
+	// TopicChanged passes on what the server says; it may be nil.
+	TopicChanged func(*wire.TopicChanged)
 }
 
 // Config of a Manager.

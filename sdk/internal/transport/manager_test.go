@@ -30,6 +30,33 @@ func TestSilentServerIsLeft(t *testing.T) {
 	events.want(t, "connected")
 }
 
+// TestAnswersAreSignsOfLife: a server that is busy elsewhere and late with its pongs is not left.
+func TestAnswersAreSignsOfLife(t *testing.T) {
+	t.Parallel()
+	const pushes, pause = 11, pingEvery / 2
+	p := startPeer(t, func(*quic.Conn, *quic.Stream) {}, func(s *quic.Stream) {
+		for range pushes {
+			if wire.Write(s, &wire.Subscribed{}) != nil {
+				return
+			}
+			<-time.After(pause) // longer in all than a server may be silent
+		}
+		ignoreStream(s)
+	})
+	m, _ := connect(t, p)
+	conn, _ := m.Current()
+	sub, err := conn.Subscribe(&wire.Subscribe{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	for n := range pushes {
+		if _, err := sub.Next(); err != nil {
+			t.Fatalf("push %d: %v", n+1, err)
+		}
+	}
+}
+
 func TestServerThatClosesIsDialedAgain(t *testing.T) {
 	var closed atomic.Bool
 	p := startPeer(t, func(conn *quic.Conn, control *quic.Stream) {

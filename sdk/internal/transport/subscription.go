@@ -54,7 +54,7 @@ func (s *Subscription) Next() (wire.Message, error) {
 		}
 		return nil, s.conn.streamError(context.Background(), err)
 	}
-	s.conn.answered.Store(true)
+	s.conn.heard()
 	switch m := m.(type) {
 	case *wire.Error:
 		return nil, m

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -37,6 +35,11 @@ announced itself on this machine.
 
 A path that exists is a FILE. Write ./orders/0@42 for a file that is called so.
 
+With --output each batch is a row or an object, and so is what stands where one should be: ERROR
+says why, or is a dash, or null in JSON, for what verifies. With -o json, --records adds the
+records of each batch, as far as they can be read; keys, values and headers are as quoin consume
+prints them.
+
 Files are only read, and may be in use. Exit code 3 says that there is no such file, topic,
 partition or offset, 5 that the server could not be asked, 7 that something that was printed,
 or should have been there, does not verify.`
@@ -46,6 +49,8 @@ type dumpOrder struct {
 	data, url string
 	offset    int64 // of a file: only the batch that holds it; negative for all
 	most      int   // batches, 0 for all
+	form      outputForm
+	records   bool // in JSON too
 }
 
 func dumpCommand() *cobra.Command {
@@ -55,24 +60,29 @@ func dumpCommand() *cobra.Command {
 		Short: "Print batches field by field",
 		Long:  dumpHelp,
 		Example: "  quoin batch dump orders/0@42 --data /var/lib/quoin\n" +
-			"  quoin batch dump --offset 42 quoin-data/topics/*/0/00000000000000000000.seg",
+			"  quoin batch dump --offset 42 quoin-data/topics/*/0/00000000000000000000.seg\n" +
+			"  quoin batch dump orders/0@0 -n 0 -o json --records",
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.most < 0 {
 				return usageError{fmt.Errorf("--max %d: it must be 0 or more", o.most)}
+			}
+			p, err := o.printer(cmd.OutOrStdout())
+			if err != nil {
+				return err
 			}
 			at, isFile, err := parseTarget(args[0])
 			switch {
 			case err != nil:
 				return err
 			case isFile:
-				return dumpFile(cmd.OutOrStdout(), args[0], o)
+				return p.end(dumpFile(p, args[0], o))
 			case cmd.Flags().Changed("offset"):
 				return usageError{fmt.Errorf("%s names the offset already: --offset is for files", at)}
 			case !cmd.Flags().Changed("max"):
 				o.most = 1
 			}
-			return dumpPlace(cmd.Context(), cmd.OutOrStdout(), at, o)
+			return p.end(dumpPlace(cmd.Context(), p, at, o))
 		},
 	}
 	f := cmd.Flags()
@@ -80,11 +90,14 @@ func dumpCommand() *cobra.Command {
 	f.StringVar(&o.url, "url", os.Getenv("QUOIN_URL"), "of the server that has the data directory open (QUOIN_URL); default: the one that announced itself")
 	f.Int64Var(&o.offset, "offset", -1, "of a file: only the batch that holds this offset")
 	f.IntVarP(&o.most, "max", "n", 0, "at most so many batches, 0 for all; default: all of a file, one at an offset")
+	f.BoolVar(&o.records, "records", false, "with --output json: the records of each batch, too")
+	o.form.flags(f)
+	f.Lookup("output").Usage = `a batch is a row of a "table", of "tsv", or in "json" an object a line; default: field by field`
 	return cmd
 }
 
 // dumpFile prints what a file holds. It is an error if nothing in it is asked for.
-func dumpFile(w io.Writer, name string, o dumpOrder) error {
+func dumpFile(p *dumpPrinter, name string, o dumpOrder) error {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return missing(err)
@@ -102,11 +115,12 @@ func dumpFile(w io.Writer, name string, o dumpOrder) error {
 		}
 		size, holds := measure(rest, o.offset)
 		if holds {
-			if _, err := fmt.Fprintf(w, "batch at byte %d\n%s\n", pos, batchfmt.Dump(rest[:size])); err != nil {
+			fault := p.check(rest[:size])
+			if err := p.printInFile(name, pos, rest[:size], fault); err != nil {
 				return err
 			}
-			if err := check(rest[:size]); err != nil {
-				faults.add("%s, byte %d: %v", name, pos, err)
+			if fault != nil {
+				faults.add("%s, byte %d: %v", name, pos, fault)
 			}
 			printed++
 		}
@@ -132,19 +146,6 @@ func measure(b []byte, offset int64) (size int, holds bool) {
 		return len(b), offset < 0
 	}
 	return next + 1, offset < 0
-}
-
-// check says what is wrong with a batch. One that no server has stamped has no front check.
-func check(b []byte) error {
-	batch, err := batchfmt.Parse(b)
-	if err != nil {
-		return err
-	}
-	err = batch.Verify()
-	if batch.Stamped() {
-		err = errors.Join(err, batch.VerifyFront())
-	}
-	return err
 }
 
 // A faultList ends a command that has printed what does not verify.

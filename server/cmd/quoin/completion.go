@@ -14,6 +14,16 @@ const completionHelp = `Print a script that makes a shell complete the commands 
   fish         quoin completion fish >~/.config/fish/completions/quoin.fish
   powershell   quoin completion powershell | Out-String | Invoke-Expression`
 
+// completeForms makes a shell complete the values of --output, of cmd and all below it.
+func completeForms(cmd *cobra.Command) {
+	if cmd.Flags().Lookup("output") != nil {
+		cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formTable, formTabs, formJSON}, cobra.ShellCompDirectiveNoFileComp))
+	}
+	for _, c := range cmd.Commands() {
+		completeForms(c)
+	}
+}
+
 func completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish|powershell",

@@ -46,9 +46,11 @@ The server has no index of timestamps: what stands before a time is read, and no
 A connection that is lost is made again, for as long as that takes, and reading goes on at the
 next offset. That is told on stderr. A reader that closes the pipe ends it with exit code 0.
 
-Exit code 3 says that there is no such topic, partition or offset, 5 that the server could not
-be asked, 7 that something is damaged or missing, 130 that it was interrupted. What came before
-is printed.`
+Exit code 1 says that the server refuses, as it does at a batch of a version that this program
+does not know: the message says at which offset it may go on behind that, with --partition and
+--from. 3 says that there is no such topic, partition or offset, 5 that the server could not be
+asked, 7 that something is damaged or missing, 130 that it was interrupted. What came before is
+printed.`
 
 // A consumeOrder is what is to be read, and how to print it.
 type consumeOrder struct {

@@ -24,17 +24,37 @@ changed, files are opened for reading only, and no server may have them open.
 A line for each finding goes to stdout. What the server mends by itself, at the next start
 after a kill (a torn end that was never acknowledged, files half made) or at the next use (an
 index of producers), is told and is no failure; nor is what it has put aside as damaged, nor
-are files that are none of ours, which nothing reads. Exit code 7 says that something that was
-stored is damaged or missing, or that a file which should verify does not.`
+are files that are none of ours, which nothing reads. How much was verified, and a count of
+the findings, go to stderr.
+
+With --output each finding is a row or an object. TYPE is "finding". GRADE says what it means:
+
+  wrong    something stored is damaged or missing, or a file does not verify
+  mended   the server mends it by itself, at its next start or at the next use
+  aside    it was damaged, and the server has dealt with it
+  stray    it is none of ours, and nothing reads it
+
+KIND is what it is, in a word or two: "damage", "index", "leftover". PATH counts from the data
+directory; for what is about a part of a file BYTE is where that stands, and the records from
+offset FROM to below NEXT are concerned. With --list there is a row for each file that holds
+data, too: its TYPE is "file", KIND its kind, and BYTES its size.
+
+Exit code 7 says that there are findings of the grade wrong, 3 that there is no such directory.`
 
 func verifyCommand() *cobra.Command {
 	var list bool
+	var form outputForm
 	cmd := &cobra.Command{
-		Use:   "verify DIR",
-		Short: "Check every byte of a data directory",
-		Long:  verifyHelp,
-		Args:  exactArgs(1),
+		Use:     "verify DIR",
+		Short:   "Check every byte of a data directory",
+		Long:    verifyHelp,
+		Example: "  quoin log verify /var/lib/quoin\n  quoin log verify /var/lib/quoin -o json --list",
+		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			rows, err := form.asked(cmd.OutOrStdout(), findingHeader...)
+			if err != nil {
+				return err
+			}
 			info, err := os.Stat(args[0])
 			switch {
 			case err != nil:
@@ -42,11 +62,13 @@ func verifyCommand() *cobra.Command {
 			case !info.IsDir():
 				return usageError{fmt.Errorf("%s is no directory", args[0])}
 			}
-			v := verification{out: cmd.OutOrStdout(), note: cmd.ErrOrStderr(), list: list}
+			v := verification{out: findingPrinter{w: cmd.OutOrStdout(), list: rows}, note: cmd.ErrOrStderr(), list: list}
 			return v.run(args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "also list the files that hold data: path, bytes, kind")
+	form.flags(cmd.Flags())
+	cmd.Flags().Lookup("output").Usage = `print findings as "table", "tsv" or "json", which is one object a line, instead of a sentence each`
 	return cmd
 }
 

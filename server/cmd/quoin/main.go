@@ -119,6 +119,7 @@ func rootCommand() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(serveCommand(), topicCommand(), produceCommand(), consumeCommand(), producerCommand(), logCommand(),
 		batchCommand(), completionCommand(), versionCommand())
+	completeForms(root)
 	return root
 }
 

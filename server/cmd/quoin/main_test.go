@@ -54,7 +54,9 @@ func TestScripts(t *testing.T) {
 			"flip":        flipByte,
 			"generation":  setGeneration,
 			"living":      startProducer,
+			"oddnames":    makeOddNames,
 			"partition":   nameOfPartition,
+			"plain":       sendPlain,
 			"putindex":    writeIndex,
 			"putretired":  writeRetired,
 			"roundtrip":   roundTrip,
@@ -138,6 +140,21 @@ func roundTrip(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ts.Check(sendAndRead(ctx, url))
+}
+
+// sendPlain sends a record, to the server whose URL is in a file, by a producer that is plain:
+// the file, topic, partition.
+func sendPlain(ts *testscript.TestScript, _ bool, args []string) {
+	url := strings.TrimSpace(ts.ReadFile(args[0]))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := sdk.Dial(ctx, url)
+	ts.Check(err)
+	defer client.Close(ctx)
+	producer, err := client.Producer(args[1]).Partition(toInt(ts, args[2])).Build(ctx)
+	ts.Check(err)
+	_, err = producer.Send(ctx, sdk.Record{Value: []byte("hello")})
+	ts.Check(err)
 }
 
 // setURL makes the URL in a file the one that commands use.

@@ -51,9 +51,9 @@ func (o *outputForm) form(w io.Writer) (string, error) {
 	return "", usageError{fmt.Errorf("--output %q: it must be table, tsv or json", o.name)}
 }
 
-// summary is a listing for a command that has one row to tell, which notes tell as well: nil
-// when no form was asked for.
-func (o *outputForm) summary(w io.Writer, header ...string) (*listing, error) {
+// asked is a listing for a command that says it in words of its own unless a form was asked
+// for: then it is nil.
+func (o *outputForm) asked(w io.Writer, header ...string) (*listing, error) {
 	if *o == (outputForm{}) {
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk"
 	"github.com/quoin-io/quoin/server"
 	"github.com/quoin-io/quoin/server/internal/catalog"
@@ -57,7 +55,7 @@ func parseTarget(arg string) (at place, isFile bool, err error) {
 }
 
 // dumpPlace prints the batch at a place, and those that stand before and behind it.
-func dumpPlace(ctx context.Context, w io.Writer, at place, o dumpOrder) error {
+func dumpPlace(ctx context.Context, printer *dumpPrinter, at place, o dumpOrder) error {
 	dir, err := partitionDir(ctx, at, o)
 	if err != nil {
 		return err
@@ -65,13 +63,14 @@ func dumpPlace(ctx context.Context, w io.Writer, at place, o dumpOrder) error {
 	var faults faultList
 	printed := 0
 	err = seglog.Peek(files, dir, at.offset, func(p seglog.Piece, b []byte) (bool, error) {
-		if p.Fault != "" {
-			faults.add("%s, byte %d, offsets [%d,%d): %s", filepath.Join(dir, p.File), p.Position, p.From, p.Next, faultText(p))
+		fault := printer.checkPiece(p, b)
+		if fault != "" {
+			faults.add("%s, byte %d, offsets [%d,%d): %s", filepath.Join(dir, p.File), p.Position, p.From, p.Next, fault)
 		}
 		if printed > 0 || p.From <= at.offset && at.offset < p.Next {
 			printed++
 		}
-		return o.most == 0 || printed < o.most, printPiece(w, dir, p, b)
+		return o.most == 0 || printed < o.most, printer.printPiece(dir, p, b, fault)
 	})
 	var corrupt *seglog.CorruptError
 	switch {
@@ -83,39 +82,6 @@ func dumpPlace(ctx context.Context, w io.Writer, at place, o dumpOrder) error {
 		return missing(err)
 	}
 	return faults.err()
-}
-
-func faultText(p seglog.Piece) string {
-	if p.Torn {
-		return "torn end, or one that is being written: " + p.Fault
-	}
-	return p.Fault
-}
-
-// printPiece prints where a piece stands, what is wrong with it, and its fields.
-func printPiece(w io.Writer, dir string, p seglog.Piece, b []byte) error {
-	kind := "batch"
-	switch {
-	case p.Fault != "" && len(b) == 0:
-		kind = "nothing"
-	case p.Fault != "":
-		kind = "damage"
-	case p.From == p.Next:
-		kind = "control batch"
-	}
-	if _, err := fmt.Fprintf(w, "%s at byte %d of %s\n", kind, p.Position, filepath.Join(dir, p.File)); err != nil {
-		return err
-	}
-	if p.Fault != "" {
-		if _, err := fmt.Fprintf(w, "# offsets [%d,%d): %s\n", p.From, p.Next, faultText(p)); err != nil {
-			return err
-		}
-	}
-	if len(b) > 0 {
-		b = batchfmt.AppendDump(nil, b)
-	}
-	_, err := fmt.Fprintf(w, "%s\n", b)
-	return err
 }
 
 // partitionDir finds the directory of a partition.

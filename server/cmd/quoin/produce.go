@@ -106,7 +106,7 @@ func (o *produceOrder) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	summary, err := o.form.summary(stdout, "SENT", "APPENDED", "DUPLICATES", "FAILED", "UNKNOWN")
+	summary, err := o.form.asked(stdout, "SENT", "APPENDED", "DUPLICATES", "FAILED", "UNKNOWN")
 	if err != nil {
 		return err
 	}

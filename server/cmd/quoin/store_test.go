@@ -215,6 +215,14 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// makeOddNames makes two files whose names need care: an escape sequence, and bytes that are
+// no text.
+func makeOddNames(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range []string{"a\x1b[2J", "b\xff"} {
+		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), nil, 0o600))
+	}
+}
+
 // sameFiles compares all files of two directories, by name and content.
 func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
 	a, b := tree(ts, args[0]), tree(ts, args[1])

@@ -3,11 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +16,9 @@ import (
 )
 
 func topicCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "topic", Short: "Create, list, describe and delete topics", Args: noArgs,
+	cmd := &cobra.Command{Use: "topic", Short: "Create, list, describe, alter and delete topics", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(topicCreateCommand(), topicListCommand(), topicDescribeCommand(), topicDeleteCommand())
+	cmd.AddCommand(topicCreateCommand(), topicListCommand(), topicDescribeCommand(), topicAlterCommand(), topicDeleteCommand())
 	return cmd
 }
 
@@ -32,6 +31,10 @@ func topicArg(name string) error {
 }
 
 const createHelp = `Create a topic, and print it as quoin topic list does once it is durable.
+
+A reader of an older release may not know the version of a batch. It is given such a batch in
+a version that it knows: the same records at the same offsets, without what says who sent them.
+With --strict-batch-version it is refused at such a batch instead.
 
 Exit code 1 says that the server refuses, as it does when there is such a topic already, 5
 that the server could not be asked, or was lost before its answer: then the topic may exist
@@ -51,11 +54,8 @@ func topicCreateCommand() *cobra.Command {
 			if err := topicArg(args[0]); err != nil {
 				return err
 			}
-			if options.Partitions < 1 {
-				return usageError{fmt.Errorf("--partitions %d: it must be 1 or more", options.Partitions)}
-			}
-			if n := options.MaxBatchBytes; n < 0 || n > batchfmt.MaxBatchBytes {
-				return usageError{fmt.Errorf("--max-batch-bytes %d: it must be 0 to %d", n, batchfmt.MaxBatchBytes)}
+			if err := errors.Join(partitionsFlag(options.Partitions), maxBatchFlag(options.MaxBatchBytes)); err != nil {
+				return err
 			}
 			list, err := form.listing(cmd.OutOrStdout(), topicHeader...)
 			if err != nil {
@@ -71,14 +71,38 @@ func topicCreateCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&options.Partitions, "partitions", "p", 1, "how many partitions it has")
-	cmd.Flags().IntVar(&options.MaxBatchBytes, "max-batch-bytes", 0, "bytes of the largest batch it takes, 0 for the server's default")
+	cmd.Flags().IntVar(&options.MaxBatchBytes, "max-batch-bytes", 0, maxBatchUsage)
+	cmd.Flags().BoolVar(&options.StrictBatchVersion, "strict-batch-version", false, "refuse readers at batches of a version that they do not know")
 	from.flags(cmd.Flags())
 	form.flags(cmd.Flags())
 	return cmd
 }
 
+const maxBatchUsage = "bytes of the largest batch it takes, 0 for the server's default"
+
+// partitionsFlag refuses a number of partitions that cannot be asked for. The server has a
+// limit of its own.
+func partitionsFlag(n int) error {
+	switch {
+	case n < 1:
+		return usageError{fmt.Errorf("--partitions %d: it must be 1 or more", n)}
+	case n > math.MaxInt32:
+		return usageError{fmt.Errorf("--partitions %d: that are too many", n)}
+	}
+	return nil
+}
+
+// maxBatchFlag refuses a limit that no topic can have; 0 is the server's default.
+func maxBatchFlag(n int) error {
+	if n < 0 || n > batchfmt.MaxBatchBytes {
+		return usageError{fmt.Errorf("--max-batch-bytes %d: it must be 0 to %d", n, batchfmt.MaxBatchBytes)}
+	}
+	return nil
+}
+
 const topicListHelp = `List all topics by name. RECORDS counts the offsets that are kept; those of damaged records are
-among them. STOPPED is how many partitions take no writes; quoin topic describe says why.
+among them. STOPPED is how many partitions take no writes; quoin topic describe says why. STRICT
+says whether readers are refused at batches of a version that they do not know.
 
 Exit code 5 says that the server could not be asked. No topic is no error.`
 
@@ -109,41 +133,6 @@ func topicListCommand() *cobra.Command {
 	return cmd
 }
 
-const topicDescribeHelp = `Show a topic and its partitions, each with the offsets it keeps, from the oldest up to the one
-that the next record gets, its bytes on disk, and why it takes no writes if it does not.
-
-Exit code 3 says that there is no such topic, 5 that the server could not be asked.`
-
-func topicDescribeCommand() *cobra.Command {
-	var from remote
-	var form outputForm
-	cmd := &cobra.Command{
-		Use:   "describe TOPIC",
-		Short: "Show a topic and its partitions",
-		Long:  topicDescribeHelp,
-		Args:  exactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := topicArg(args[0]); err != nil {
-				return err
-			}
-			list, err := form.listing(cmd.OutOrStdout())
-			if err != nil {
-				return err
-			}
-			return from.ask(cmd.Context(), func(ctx context.Context, c *sdk.Client) error {
-				t, err := c.DescribeTopic(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return list.end(describeTopic(list, &t))
-			})
-		},
-	}
-	from.flags(cmd.Flags())
-	form.flags(cmd.Flags())
-	return cmd
-}
-
 const topicDeleteHelp = `Delete a topic with all that is in it. On a terminal that is asked about first; elsewhere it
 needs --yes. That it is deleted is told on stderr; with --output stdout has it too.
 
@@ -164,7 +153,7 @@ func topicDeleteCommand() *cobra.Command {
 			if err := topicArg(args[0]); err != nil {
 				return err
 			}
-			summary, err := form.summary(cmd.OutOrStdout(), "TOPIC", "DELETED")
+			summary, err := form.asked(cmd.OutOrStdout(), "TOPIC", "DELETED")
 			if err != nil {
 				return err
 			}
@@ -209,74 +198,4 @@ func mayDelete(cmd *cobra.Command, topic string, yes bool) error {
 		err = errors.New("not deleted: the answer was not yes")
 	}
 	return err
-}
-
-// A topicObject is a topic in JSON. Its keys stay.
-type topicObject struct {
-	Topic         string            `json:"topic"`
-	ID            string            `json:"id"`
-	Created       string            `json:"created"`
-	MaxBatchBytes int               `json:"max_batch_bytes"`
-	Partitions    []partitionObject `json:"partitions"`
-}
-
-type partitionObject struct {
-	Partition int     `json:"partition"`
-	Start     int64   `json:"start"`
-	End       int64   `json:"end"` // the offset that the next record gets
-	Bytes     int64   `json:"bytes"`
-	Error     *string `json:"error"` // for people
-}
-
-func objectOf(t *sdk.Topic) topicObject {
-	o := topicObject{Topic: t.Name, ID: hex.EncodeToString(t.ID[:]), Created: t.Created.UTC().Format(timeLayout),
-		MaxBatchBytes: t.MaxBatchBytes, Partitions: []partitionObject{}}
-	for i, p := range t.Partitions {
-		part := partitionObject{Partition: i, Start: p.LogStart, End: p.HighWatermark, Bytes: p.Bytes}
-		if p.Err != nil {
-			text := p.Err.Error()
-			part.Error = &text
-		}
-		o.Partitions = append(o.Partitions, part)
-	}
-	return o
-}
-
-var topicHeader = []string{"TOPIC", "PARTITIONS", "RECORDS", "BYTES", "STOPPED", "MAX-BATCH-BYTES", "CREATED", "ID"}
-
-func printTopic(list *listing, t *sdk.Topic) error {
-	o := objectOf(t)
-	var records, bytes, stopped int64
-	for _, p := range o.Partitions {
-		records += p.End - p.Start
-		bytes += p.Bytes
-		if p.Error != nil {
-			stopped++
-		}
-	}
-	return list.row(o, o.Topic, strconv.Itoa(len(o.Partitions)), decimal(records), decimal(bytes), decimal(stopped),
-		strconv.Itoa(o.MaxBatchBytes), o.Created, o.ID)
-}
-
-// describeTopic prints a line for each field, and one for each partition.
-func describeTopic(list *listing, t *sdk.Topic) error {
-	o := objectOf(t)
-	if list.json != nil {
-		return list.row(o)
-	}
-	rows := [][2]string{{"topic", o.Topic}, {"id", o.ID}, {"created", o.Created},
-		{"max batch bytes", strconv.Itoa(o.MaxBatchBytes)}, {"partitions", strconv.Itoa(len(o.Partitions))}}
-	for _, p := range o.Partitions {
-		text := fmt.Sprintf("start %d, end %d, %d bytes", p.Start, p.End, p.Bytes)
-		if p.Error != nil {
-			text += ", takes no writes: " + *p.Error
-		}
-		rows = append(rows, [2]string{"partition " + strconv.Itoa(p.Partition), text})
-	}
-	for _, row := range rows {
-		if err := list.row(nil, row[0], row[1]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

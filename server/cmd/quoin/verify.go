@@ -18,8 +18,9 @@ import (
 
 // A verification goes through a data directory.
 type verification struct {
-	out, note io.Writer
-	list      bool
+	out  findingPrinter
+	note io.Writer
+	list bool // also files
 
 	root     string           // data directory
 	content  *catalog.Content // of the catalog; nil if it cannot be trusted
@@ -31,18 +32,8 @@ type verification struct {
 	batches, records                  int64
 }
 
-// A grade says what a finding means for the data.
-type grade int
-
-const (
-	wrong  grade = iota // something stored is lost, or does not verify
-	mended              // a start of the server, or the next use, mends it
-	aside               // it was wrong, and the server has dealt with it
-	stray               // nothing reads it
-)
-
-func (v *verification) found(g grade, format string, args ...any) {
-	switch g {
+func (v *verification) found(f finding) {
+	switch f.grade {
 	case wrong:
 		v.wrong++
 	case mended:
@@ -50,10 +41,24 @@ func (v *verification) found(g grade, format string, args ...any) {
 	case stray:
 		v.strays++
 	}
-	fmt.Fprintf(v.out, format+"\n", args...)
+	v.out.finding(&f)
 }
 
+// run verifies a directory. What could not be printed is verified and counted all the same.
 func (v *verification) run(dir string) error {
+	err := v.verify(dir)
+	if err != nil {
+		return v.out.end(err)
+	}
+	if v.wrong > 0 {
+		err = errVerification
+	}
+	err = v.out.end(err)
+	v.sum()
+	return err
+}
+
+func (v *verification) verify(dir string) error {
 	single, err := isPartition(dir)
 	if err != nil {
 		return err
@@ -71,18 +76,16 @@ func (v *verification) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := v.undisturbed(); err != nil {
-		return err
-	}
+	return v.undisturbed()
+}
+
+// sum tells what was verified.
+func (v *verification) sum() {
 	fmt.Fprintf(v.note, "%d partitions, %d batches, %d records: %d findings, %d more that a start mends\n",
 		v.partitions, v.batches, v.records, v.wrong, v.mended)
 	if v.strays > 0 {
 		fmt.Fprintf(v.note, "%d files or directories are none of ours\n", v.strays)
 	}
-	if v.wrong > 0 {
-		return errVerification
-	}
-	return nil
 }
 
 // isPartition reports whether a directory is that of one partition: it has a file of a log.
@@ -105,17 +108,21 @@ func roleOf(name string) string {
 	case isSnapshot(name):
 		return "snapshot"
 	case index && !temp:
-		return "producer index"
+		return indexRole
 	case retired.Owns(name) && whole == name && !strings.HasSuffix(name, ".bad"):
-		return "retired producers"
+		return retiredRole
 	case isSnapshot(whole), index, retired.Owns(name):
 		return leftover
 	}
 	return ""
 }
 
-// leftover is the role of a file that holds no data: it was never finished, or put aside.
-const leftover = "leftover"
+const (
+	// leftover is the role of a file that holds no data: it was never finished, or put aside.
+	leftover    = "leftover"
+	indexRole   = "producer index"
+	retiredRole = "retired producers"
+)
 
 func (v *verification) onePartition(dir string) error {
 	if err := v.refuseInUse(); err != nil {
@@ -174,15 +181,15 @@ func (v *verification) dataDir() error {
 // catalog verifies the catalog; it must be there if there are topics.
 func (v *verification) catalog(needed bool) error {
 	before := v.wrong
-	content, err := catalog.Verify(v.root, func(err error) { v.found(wrong, "%s: %v", catalog.FileName, err) })
+	content, err := catalog.Verify(v.root, v.badCatalog)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if needed {
-			v.found(wrong, "%s: the catalog is missing, and there are topics", catalog.FileName)
+			v.found(finding{grade: wrong, kind: "missing", file: catalog.FileName, reason: "there are topics, and no catalog"})
 		}
 		return nil
 	case errors.Is(err, catalog.ErrVersion):
-		v.found(wrong, "%s: %v", catalog.FileName, err)
+		v.badCatalog(err)
 		return nil
 	case err != nil:
 		return err
@@ -191,9 +198,14 @@ func (v *verification) catalog(needed bool) error {
 		v.content = &content
 	}
 	if v.list {
-		fmt.Fprintf(v.out, "%s\t%d\tcatalog\n", catalog.FileName, content.Bytes)
+		v.out.file(catalog.FileName, content.Bytes, "catalog")
 	}
 	return nil
+}
+
+func (v *verification) badCatalog(err error) {
+	reason := strings.TrimPrefix(err.Error(), "catalog: ")
+	v.found(finding{grade: wrong, kind: "catalog", file: catalog.FileName, reason: reason})
 }
 
 // topic verifies a directory that should be that of a topic.
@@ -202,7 +214,7 @@ func (v *verification) topic(name string) error {
 	id, err := catalog.ParseTopicID(name)
 	partitions, listErr := files.List(filepath.Join(v.root, dir))
 	if err != nil || listErr != nil && !isDir(filepath.Join(v.root, dir)) {
-		v.found(stray, "%s: stray: it is no topic", dir)
+		v.found(finding{grade: stray, kind: "stray", dir: dir, reason: "it is no topic"})
 		return nil
 	}
 	if listErr != nil {
@@ -213,22 +225,23 @@ func (v *verification) topic(name string) error {
 	switch {
 	case v.content == nil, known:
 	case slices.ContainsFunc(v.content.Deleting, func(d catalog.Topic) bool { return d.ID == id }):
-		v.found(mended, "%s: leftover: the topic was deleted", dir)
+		v.found(finding{grade: mended, kind: leftover, dir: dir, reason: "the topic was deleted"})
 		return nil
 	default:
-		v.found(wrong, "%s: catalog: no topic has this id, so nobody can read it", dir)
+		v.found(finding{grade: wrong, kind: "catalog", dir: dir, reason: "no topic has this id, so nobody can read it"})
 	}
 	have := make(map[int]bool)
 	slices.SortFunc(partitions, func(a, b string) int { return number(a) - number(b) })
 	for _, n := range partitions {
 		path := filepath.Join(dir, n)
 		if number(n) < 0 || !isDir(filepath.Join(v.root, path)) {
-			v.found(stray, "%s: stray: it is no partition", path)
+			v.found(finding{grade: stray, kind: "stray", dir: path, reason: "it is no partition"})
 			continue
 		}
 		have[number(n)] = true
 		if known && number(n) >= int(t.Partitions) {
-			v.found(wrong, "%s: catalog: the topic has %d partitions, so nobody can read this one", path, t.Partitions)
+			v.found(finding{grade: wrong, kind: "catalog", dir: path,
+				reason: fmt.Sprintf("the topic has %d partitions, so nobody can read this one", t.Partitions)})
 		}
 		owned := known && v.content.Opened(id, int32(number(n)))
 		if err := v.partition(path, filepath.Join(v.root, path), owned); err != nil {
@@ -263,7 +276,8 @@ func (v *verification) absent(t catalog.Topic, have map[int]bool) {
 		if v.content.Opened(t.ID, n) {
 			g, why = wrong, "it is gone, and a start would begin the log anew"
 		}
-		v.found(g, "topics/%v/%d: missing: partition %d of topic %q: %s", t.ID, n, n, t.Name, why)
+		v.found(finding{grade: g, kind: "missing", dir: fmt.Sprintf("topics/%v/%d", t.ID, n),
+			reason: fmt.Sprintf("partition %d of topic %q: %s", n, t.Name, why)})
 	}
 }
 
@@ -287,7 +301,7 @@ func (v *verification) unreadable(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	v.found(wrong, "%s: unreadable, and what follows in it was not verified: %v", name, err)
+	v.found(finding{grade: wrong, kind: "unreadable", dir: name, reason: fmt.Sprintf("what follows in it was not verified: %v", err)})
 	return nil
 }
 
@@ -299,13 +313,13 @@ func (v *verification) partition(name, dir string, owned bool) error {
 		if f.Kind == seglog.FoundTorn || f.Kind == seglog.FoundLeftover {
 			g = mended
 		}
-		v.found(g, "%s: %v", name, f)
+		v.found(finding{g, string(f.Kind), name, f.File, &extent{f.Position, f.From, f.Next}, f.Reason})
 	})
 	if err != nil {
 		return v.unreadable(name, err)
 	}
 	if owned && !slices.ContainsFunc(report.Files, func(f seglog.FileInfo) bool { return f.Role == "segment" }) {
-		v.found(wrong, "%s: missing: no segment is there, and a start would begin the log anew", name)
+		v.found(finding{grade: wrong, kind: "missing", dir: name, reason: "no segment is there, and a start would begin the log anew"})
 	}
 	if err := v.producers(name, dir, report); err != nil {
 		return err
@@ -325,11 +339,11 @@ func (v *verification) files(name string, report seglog.Report) {
 		}
 		switch {
 		case role == "":
-			v.found(stray, "%s: stray: %s", name, f.Name)
+			v.found(finding{grade: stray, kind: "stray", dir: name, file: f.Name, reason: "nothing reads it"})
 		case role == leftover && isSnapshot(strings.TrimSuffix(f.Name, ".tmp")):
-			v.found(mended, "%s: leftover: %s: it was being written", name, f.Name)
+			v.found(finding{grade: mended, kind: leftover, dir: name, file: f.Name, reason: "it was being written"})
 		case role != leftover && v.list: // whoever verified the others has told of them
-			fmt.Fprintf(v.out, "%s\t%d\t%s\n", filepath.Join(name, f.Name), f.Bytes, role)
+			v.out.file(filepath.Join(name, f.Name), f.Bytes, role)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (v *verification) producers(name, dir string, log seglog.Report) error {
 		return v.unreadable(name, err)
 	}
 	for _, f := range snapshots.Findings {
-		v.found(wrong, "%s: snapshot: %v", name, f)
+		v.found(finding{grade: wrong, kind: "snapshot", dir: name, file: f.File, reason: f.Reason})
 	}
 	if err := v.retired(name, dir, snapshots.Retired); err != nil {
 		return err
@@ -51,20 +51,21 @@ func (v *verification) producers(name, dir string, log seglog.Report) error {
 // generation atLeast.
 func (v *verification) retired(name, dir string, atLeast uint64) error {
 	table, err := retired.Verify(files, dir, func(f retired.Finding) {
-		g := wrong
+		g, kind := wrong, retiredRole
 		switch f.Kind {
 		case retired.FoundLeftover:
-			g = mended
+			g, kind = mended, string(f.Kind)
 		case retired.FoundAside:
-			g = aside
+			g, kind = aside, string(f.Kind)
 		}
-		v.found(g, "%s: retired producers: %v", name, f)
+		v.found(finding{grade: g, kind: kind, dir: name, file: f.File, reason: f.Reason})
 	})
 	switch {
 	case err != nil:
 		return v.unreadable(name, err)
 	case table.Generation < atLeast:
-		v.found(wrong, "%s: retired producers: damage: the table has generation %d, a snapshot knows of %d, so newer rows are missing", name, table.Generation, atLeast)
+		v.found(finding{grade: wrong, kind: retiredRole, dir: name, reason: fmt.Sprintf(
+			"the table has generation %d, a snapshot knows of %d, so newer rows are missing", table.Generation, atLeast)})
 	}
 	return nil
 }
@@ -82,16 +83,17 @@ func (v *verification) indexes(name, dir string, log seglog.Report) error {
 		switch of, there := segments[f.Name]; {
 		case !ok:
 		case temp:
-			v.found(mended, "%s: leftover: %s: it was being written", name, f.Name)
+			v.found(finding{grade: mended, kind: leftover, dir: name, file: f.Name, reason: "it was being written"})
 		case !there:
-			v.found(mended, "%s: leftover: %s: there is no segment %d", name, f.Name, base)
+			v.found(finding{grade: mended, kind: leftover, dir: name, file: f.Name, reason: fmt.Sprintf("there is no segment %d", base)})
 		default:
 			err := verifyIndex(dir, of)
 			if err != nil && !producerindex.MustRebuild(err) {
 				return v.unreadable(name, err)
 			}
 			if err != nil {
-				v.found(mended, "%s: producer index: %s: the next look-up makes it anew: %s", name, f.Name, indexReason(err))
+				v.found(finding{grade: mended, kind: indexRole, dir: name, file: f.Name,
+					reason: "the next look-up makes it anew: " + indexReason(err)})
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func versionCommand() *cobra.Command {
 			v := versionObject{server.Version, int(wire.MaxProtocol), []int{int(batchfmt.Version1), int(batchfmt.Version2)},
 				runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			batches := fmt.Sprintf("%d and %d", batchfmt.Version1, batchfmt.Version2)
-			list, err := form.summary(cmd.OutOrStdout(), "VERSION", "PROTOCOL", "BATCHES", "GO", "OS", "ARCH")
+			list, err := form.asked(cmd.OutOrStdout(), "VERSION", "PROTOCOL", "BATCHES", "GO", "OS", "ARCH")
 			if err != nil {
 				return err
 			}

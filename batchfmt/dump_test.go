@@ -10,7 +10,7 @@ import (
 func TestDumpOfPrefixes(t *testing.T) {
 	for i := range goldens {
 		b, _ := goldens[i].load(t)
-		for n := 0; n <= len(b); n += 1 + n/600 { // every one, then fewer in the largest
+		for n := 0; n <= len(b); n += 1 + n/150 { // every one, then fewer in the larger ones
 			d := dumper{b: b[:n], hexBytes: len(b), records: 1000}
 			d.batch()
 			got, err := unhex(string(d.out))

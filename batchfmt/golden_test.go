@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden batches anew; review the diff")
 
-const goldenDir = "testdata/golden/next"
+// The batches stand where every later version finds them; see the README there.
+const goldenDir = "../compat/testdata/next/batches"
 
 // A golden is a batch whose bytes are kept in a file and read by every later version.
 type golden struct {
@@ -54,7 +56,9 @@ func (s Seal) with(change func(*Seal)) Seal {
 	return s
 }
 
-var goldens = []golden{
+var goldens = slices.Concat(featureGoldens, limitGoldens)
+
+var featureGoldens = []golden{
 	{name: "v1-smallest", about: "one record with no key, no value and no header; nothing is smaller",
 		build: plainGolden(Seal{}, Record{})},
 	{name: "v1-plain", about: "three records as a producer seals them; the last is older than the first",

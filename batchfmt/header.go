@@ -94,6 +94,17 @@ func ParseFront(b []byte) (Front, error) {
 	}, nil
 }
 
+// NewerVersion reports which version the batch has that b begins with, if it is one that this
+// package does not know: the front, which is the same in every version, is whole and verifies,
+// so that damaged bytes are not taken for the future. It looks at the first FrontSize bytes.
+func NewerVersion(b []byte) (Version, bool) {
+	if len(b) < FrontSize || checkFrontBytes(b) != nil {
+		return 0, false
+	}
+	v := Version(b[offVersion])
+	return v, v > Version2 && binary.LittleEndian.Uint32(b[offFrontCheck:]) == frontCheck(b)
+}
+
 // checkFrontBytes looks at magic, version and size as soon as their bytes are there, so
 // that garbage is called garbage and not "too short".
 func checkFrontBytes(b []byte) error {

@@ -77,6 +77,11 @@ func TestRefusals(t *testing.T) {
 			b[len(b)-1] ^= 1
 			return b
 		}, wire.CodeCorruptBatch},
+		{"a version of the future", func(t *testing.T, f *fixture) []byte {
+			b := f.batch(t, 2, "x")
+			b[3] = 9
+			return b
+		}, wire.CodeVersionUnsupported},
 		{"bytes behind the batch", func(t *testing.T, f *fixture) []byte { return append(f.batch(t, 2, "x"), 0) }, wire.CodeCorruptBatch},
 		{"not a batch", func(*testing.T, *fixture) []byte { return []byte("hello") }, wire.CodeCorruptBatch},
 		{"no bytes", func(*testing.T, *fixture) []byte { return nil }, wire.CodeCorruptBatch},

@@ -23,12 +23,14 @@ var limitScenarios = []scenario{
 		[]string{"evict-without-row"}, idleWithOpenOutcomes},
 	{54, "no-room-in-memory", "all in use: PRODUCER_LIMIT_REACHED, retriable; else the least recently used leaves, and is still answered",
 		[]string{"evict-without-row"}, noRoomInMemory},
-	{55, "forgotten-producer", "the first batch of a producer that was forgotten: UNKNOWN_PRODUCER_ID; one with a name is not forgotten",
-		[]string{"evict-without-row", "forgotten-not-remembered", "resolve-guesses"}, forgottenProducer},
+	{55, "forgotten-producer", "the first batch of a producer that was forgotten: DUPLICATE while the log has it, else UNKNOWN_PRODUCER_ID; one with a name is not forgotten",
+		[]string{"evict-without-row", "forgotten-not-remembered", "resolve-guesses", "indexes-unasked"}, forgottenProducer},
 	{56, "short-lived-producers", "hundreds that come, write and close: memory is bounded, they leave before all others, whoever writes notices nothing",
 		[]string{"closed-stay"}, shortLivedProducers},
 	{94, "memory-unreadable", "what is remembered on disk cannot be read: LOOK_UP_FAILED, or the partition is not served; never taken for new",
 		[]string{"unread-as-new"}, memoryUnreadable},
+	{102, "forgotten-and-in-the-log", "a producer that was forgotten, whose batches the log has: what it proves is told, DUPLICATE, SEQUENCE_CONFLICT or BATCH_UNREADABLE; what follows, or was fenced, or is removed: UNKNOWN_PRODUCER_ID, never appended",
+		[]string{"index-lane-accepts", "indexes-unasked"}, forgottenAndInTheLog},
 }
 
 // limits gives partitions room for so many producers in memory, and on disk.
@@ -243,62 +245,6 @@ func noneInUse(t *testing.T) {
 	}
 	if _, next := f.c.Subscribe(f.topic, 0); next != end {
 		t.Fatalf("the log ends at %d, want %d", next, end)
-	}
-}
-
-// forget lets producers come and go until the partition knows nothing of pid any more.
-func (f *fixture) forget(t *testing.T, pid batchfmt.ProducerID) {
-	t.Helper()
-	until(t, "the producer is forgotten", func() bool {
-		f.visit(t, f.c.NewProducer(), 1)
-		return len(f.lanes(t, pid).Lanes) == 0
-	})
-}
-
-func forgottenProducer(t *testing.T) {
-	f := setUp(t, limits(4, 8), servertest.InMemory())
-	f.lane.Leave()
-	kept := f.visit(t, mustName(t, f.c, "checkout", 1), 6)
-	gone := f.visit(t, f.c.NewProducer(), 6)
-	f.forget(t, gone.p.ProducerID)
-	f.restarts(t, func() {
-		_, end := f.c.Subscribe(f.topic, 0)
-		kept.comesBack(t, f)
-		f.wantForgotten(t, gone)
-		f.visit(t, f.c.NewProducer(), 1).comesBack(t, f) // who has its id since is new as ever
-		if _, next := f.c.Subscribe(f.topic, 0); next != end+6 {
-			t.Fatalf("the log ends at %d, want %d", next, end+6)
-		}
-	})
-}
-
-// wantForgotten checks that nothing is claimed of a producer that may have been here.
-func (f *fixture) wantForgotten(t *testing.T, v *visitor) {
-	t.Helper()
-	for _, as := range []func(*wire.OpenLane){
-		func(*wire.OpenLane) {},
-		func(m *wire.OpenLane) { m.Sent, m.Acked = nil, &wire.LanePoint{Sequence: 11, Offset: v.at[5] + 1} },
-		func(m *wire.OpenLane) { m.Sent, m.Fresh = nil, true },
-	} {
-		m := v.opening(f)
-		as(m)
-		_, reply := f.c.OpenLane(m)
-		e := wantError(t, reply, wire.CodeUnknownProducerID)
-		if e.Code.Info().Outcome != wire.OutcomeUnknown || e.Code.Info().Retry {
-			t.Fatalf("the refusal says more than anybody knows: %+v", e)
-		}
-	}
-	// Nor does it help to say that nothing was sent.
-	m := v.opening(f)
-	m.Sent = nil
-	l, _ := f.c.OpenLane(m)
-	l.Produce(v.batches[0])
-	wantCode(t, l.Result(), wire.CodeUnknownProducerID)
-	l.Leave()
-	for _, settle := range []bool{false, true} {
-		ask := f.asking(t, v.batches[0])
-		ask.Key, ask.Settle = v.p.Key, settle
-		wantFate(t, f.c.Request(ask), wire.ResolveUnknowable, -1)
 	}
 }
 

@@ -257,7 +257,7 @@ func resolveUnknowable(t *testing.T) {
 	gone := f.visit(t, f.c.NewProducer(), 1)
 	f.forget(t, gone.p.ProducerID)
 	for _, settle := range []bool{false, true} {
-		m := f.asking(t, gone.batches[0])
+		m := f.asking(t, rawclient.Batch(t, gone.p, gone.sent()+1, "v"))
 		m.Key, m.Settle = gone.p.Key, settle
 		wantFate(t, f.c.Request(m), wire.ResolveUnknowable, -1)
 	}

@@ -40,6 +40,39 @@ func mixed(t *testing.T, strict bool) (*servertest.Server, wire.TopicInfo) {
 	return s, topic
 }
 
+// A topic says which versions it holds, also after it was stopped or has crashed, and a control
+// batch, which no reader is given, does not count.
+func TestTopicsSayWhichVersionsTheyHold(t *testing.T) {
+	s, _ := mixed(t, false)
+	c := rawclient.Dial(t, s.URL())
+	f := &fixture{Server: s, c: c}
+	want := func(name string, versions ...batchfmt.Version) {
+		t.Helper()
+		if got := describe(t, f.c, name).BatchVersions; !slices.Equal(got, versions) {
+			t.Errorf("topic %q holds %v, want %v", name, got, versions)
+		}
+	}
+	plainTopic := c.CreateTopic("plain", 2)
+	l, _ := c.OpenLane(&wire.OpenLane{Lane: 1, TopicID: plainTopic.ID, Partition: 1})
+	l.Produce(plain(t, "a"))
+	wantStored(t, l.Result(), 0, false)
+	settled := c.CreateTopic("settled", 1)
+	p := c.NewProducer()
+	c.Request(&wire.Resolve{ProducerID: p.ProducerID, Key: p.Key, Epoch: p.Epoch, TopicID: settled.ID, Base: 0, Last: 0, Settle: true})
+	check := func() {
+		t.Helper()
+		want("mixed", 1, 2)
+		want("plain", 1)
+		want("settled")
+	}
+	check()
+	for _, down := range []func(){s.Restart, s.Crash, s.Restart} {
+		down()
+		f.c = rawclient.Dial(t, s.URL())
+		check()
+	}
+}
+
 var mixedValues = []string{"p0", "p1", "i2", "i3", "i4", "p5"}
 
 func versionsOf(t *testing.T, batches [][]byte) (versions []batchfmt.Version) {

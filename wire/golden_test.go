@@ -14,7 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review the diff")
 
-const goldenDir = "testdata/golden/next"
+// goldenDir is where the frames of the version to come are; compat says what becomes of them.
+const goldenDir = "../compat/testdata/next/frames"
 
 // TestGolden holds every message to the bytes in its file: the encoder must give them,
 // the decoder must read them.

@@ -105,7 +105,7 @@ type Resolved struct {
 	Verified     bool            // with ResolveStored: the stored batch was compared, not inferred from its sequences
 	Unreadable   bool            // with ResolveStored: it cannot be read any more
 	Offset       batchfmt.Offset // of the batch's first record; -1 when it is not known
-	LastSequence batchfmt.Seq    // of the lane; -1 when the lane holds nothing
+	LastSequence batchfmt.Seq    // of the lane, of one that was forgotten what is proved at least; -1 for nothing
 	Epoch        batchfmt.Epoch  // the lowest that the lane takes now
 	Detail       string          // the reason, for people; at most 2 KiB are sent
 }

@@ -108,7 +108,7 @@ var rules = [...]string{
 	9:  "it follows on the last sequence",
 	10: "something before it has not come yet",
 	11: "the producer is new here, and begins with sequence 0",
-	12: "the producer is not known here, and may have been forgotten",
+	12: "the producer is not known here, may have been forgotten, and the log was asked for the batch",
 }
 
 // rule is empty for a row that this program does not know.

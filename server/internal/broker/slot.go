@@ -44,7 +44,8 @@ func (s *slot) refusal() *wire.Error {
 // hopeless says that trying again would give the same: what the files hold is at fault.
 func (s *slot) hopeless() bool {
 	var corrupt *seglog.CorruptError
-	return errors.As(*s.why.Load(), &corrupt)
+	var newer *seglog.VersionError
+	return errors.As(*s.why.Load(), &corrupt) || errors.As(*s.why.Load(), &newer)
 }
 
 // serves reports whether the partition is open and takes writes.

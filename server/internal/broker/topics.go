@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/catalog"
+	"github.com/quoin-io/quoin/server/internal/producerindex"
 	"github.com/quoin-io/quoin/server/internal/seglog"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -109,7 +111,11 @@ func (b *Broker) DescribeTopics(m *wire.DescribeTopics) (wire.Message, *wire.Err
 			reply.More = true
 			break
 		}
-		reply.Topics = append(reply.Topics, t.info())
+		info := t.info()
+		if len(m.Names) > 0 {
+			info.BatchVersions = b.versions(t)
+		}
+		reply.Topics = append(reply.Topics, info)
 	}
 	return reply, nil
 }
@@ -148,6 +154,24 @@ func (t *topic) info() wire.TopicInfo {
 		info.Partitions = append(info.Partitions, t.slots[i].describe())
 	}
 	return info
+}
+
+// versions are those of all batches of a topic. Where that cannot be said for a partition the
+// others count.
+func (b *Broker) versions(t *topic) []batchfmt.Version {
+	var all producerindex.Versions
+	for n, s := range t.slots {
+		p := s.open.Load()
+		if p == nil {
+			continue
+		}
+		versions, err := p.Versions()
+		if err != nil {
+			b.cfg.Log.Warn("batch versions not known", "topic", t.Name, "partition", n, "error", err)
+		}
+		all |= versions
+	}
+	return all.List()
 }
 
 func about(topic string, e *wire.Error) *wire.Error {

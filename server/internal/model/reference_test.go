@@ -215,8 +215,7 @@ func (r *reference) seen(p place, at batchfmt.Offset, value string) {
 	}
 }
 
-// complete is called when a reader came to the end: what was said before it began, n claims,
-// must show by now.
+// complete is called at a reader's end: what was said before it began, n claims, must show by now.
 func (r *reference) complete(p place, n int) {
 	h := r.at(p)
 	for _, claim := range h.claims[:n] {
@@ -227,8 +226,7 @@ func (r *reference) complete(p place, n int) {
 	h.claims = h.claims[n:]
 }
 
-// restarted is called when a server is up again and all was read: nothing that was on its
-// way to the one before can come any more.
+// restarted is called when all was read from a new server: nothing old is on its way any more.
 func (r *reference) restarted() {
 	for _, h := range r.places {
 		for _, f := range h.facts {
@@ -240,8 +238,7 @@ func (r *reference) restarted() {
 	}
 }
 
-// forgettable reports whether a partition may say that it has forgotten a lane by now. That
-// of a name it never forgets; but it may not know that there was none.
+// forgettable reports whether a lane may be forgotten by now: not that of a name, if there was one.
 func (r *reference) forgettable(h *history, pid batchfmt.ProducerID) bool {
 	return h.damaged || len(h.lanes) > r.retired && (!r.named[pid] || h.lane(pid).last < 0)
 }
@@ -287,6 +284,9 @@ func (r *reference) resolved(p place, id ident, m *wire.Resolved) {
 		}
 	case wire.ResolveNever:
 		r.absent(f, "it was settled: "+m.Detail)
+		if m.LastSequence < id.base && m.Epoch <= id.epoch {
+			r.fail("resolved %v: never (%s), but nothing keeps it out of a lane up to %d, epoch %d", id, m.Detail, m.LastSequence, m.Epoch)
+		}
 	case wire.ResolveTopicGone:
 		if !h.gone {
 			r.fail("resolved %v: the topic is there", id)

@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ var benchLogMiB = flag.Int("log-mib", 256, "size of the log in BenchmarkLookUp, 
 func BenchmarkLookUp(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "partition")
 	batches := int64(*benchLogMiB) << 20 / 1100
-	fillLog(b, dir, batches)
+	fillLog(b, dir, batches, 0)
 	for _, kind := range []string{"cold", "warm"} {
 		b.Run(kind, func(b *testing.B) {
 			p := openBench(b, dir)
@@ -42,7 +43,7 @@ func BenchmarkLookUp(b *testing.B) {
 				}
 				seq = (seq + 7919) % batchfmt.Seq(batches/16-100)
 				start := time.Now()
-				f, err := p.findBatch(3, seq, seq)
+				f, err := p.findBatch(producerstate.Identity{PID: 3, Base: seq, Last: seq})
 				times = append(times, time.Since(start))
 				if err != nil || f.Found != producerstate.FoundBatch || f.Base != seq {
 					b.Fatalf("sequence %d: %+v, %v", seq, f, err)
@@ -53,6 +54,44 @@ func BenchmarkLookUp(b *testing.B) {
 			b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 			abandon(b, p)
 		})
+	}
+}
+
+// BenchmarkUnknownProducer asks the indexes of many segments for producers that were never
+// here, as a partition does that may have forgotten them. Cold is as in BenchmarkLookUp.
+func BenchmarkUnknownProducer(b *testing.B) {
+	for _, segments := range []int64{16, 240, 480} {
+		dir := filepath.Join(b.TempDir(), "partition")
+		const segmentBytes = 64 << 10
+		fillLog(b, dir, segments*segmentBytes/1150, segmentBytes)
+		for _, kind := range []string{"cold", "warm"} {
+			b.Run(fmt.Sprintf("%d segments, %s", segments, kind), func(b *testing.B) {
+				p := openBench(b, dir)
+				times := make([]time.Duration, 0, b.N)
+				pid := batchfmt.ProducerID(1000)
+				for b.Loop() {
+					if kind == "cold" {
+						b.StopTimer()
+						abandon(b, p)
+						dropCaches(b, dir)
+						p = openBench(b, dir)
+						b.StartTimer()
+					}
+					pid++
+					start := time.Now()
+					f, err := p.findProven(producerstate.Identity{PID: pid, Last: 3})
+					times = append(times, time.Since(start))
+					if err != nil || f.Found != producerstate.FoundNothing {
+						b.Fatalf("%+v, %v", f, err)
+					}
+				}
+				slices.Sort(times)
+				b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1000, "p50-µs")
+				b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1000, "p99-µs")
+				b.ReportMetric(float64(len(p.log.Segments())), "segments")
+				abandon(b, p)
+			})
+		}
 	}
 }
 
@@ -96,10 +135,10 @@ func openBench(b *testing.B, dir string) *Partition {
 	return p
 }
 
-// fillLog writes the log as a partition would, and lets a partition make the indexes and
+// fillLog writes the log as a partition would, in segments of a size (0 is the default), and lets a partition make the indexes and
 // the snapshot.
-func fillLog(b *testing.B, dir string, batches int64) {
-	log, _, err := seglog.Open(vfs.OS, dir, seglog.Config{})
+func fillLog(b *testing.B, dir string, batches, segmentBytes int64) {
+	log, _, err := seglog.Open(vfs.OS, dir, seglog.Config{SegmentBytes: segmentBytes})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -109,6 +148,9 @@ func fillLog(b *testing.B, dir string, batches int64) {
 		b.Fatal(err)
 	}
 	group := make([]batchfmt.Batch, 0, 256)
+	if segmentBytes > 0 {
+		group = group[:0:min(256, segmentBytes/4/1100)]
+	}
 	for i := range batches {
 		raw, err := builder.Seal(nil, batchfmt.Seal{
 			Version: batchfmt.Version2, ProducerID: batchfmt.ProducerID(1 + i%16), BaseSequence: batchfmt.Seq(i / 16),

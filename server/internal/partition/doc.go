@@ -23,9 +23,13 @@
 // What does not fit into memory is on disk, in the directory of the partition: lanes that
 // nobody uses leave to the retired table (package retired), and where old batches stand is
 // told by an index beside each segment (package producerindex). Helpers read and write
-// them; the owner only takes what they bring. [Partition.Resolve] says what became of a
-// batch, and can make "not stored" final by a fence in the log. [Partition.Explain] has the
-// latest decisions for people who ask why.
+// them; the owner only takes what they bring. When a row had to be dropped, or cannot be read,
+// the lane is forgotten: then the indexes are asked for the batch itself. What they lead to is
+// told, and nothing else: they know of no fence, and not where the lane ended, so nothing new
+// of it is taken and nothing is called final that the log does not prove.
+//
+// [Partition.Resolve] says what became of a batch, and can make "not stored" final by a fence
+// in the log. [Partition.Explain] has the latest decisions for people who ask why.
 //
 // The nouns: a [Grant] is the right to write under a producer id, an [Opening] is one
 // stream's hold on one lane, a [Sink] takes the results of batches.

@@ -273,6 +273,9 @@ func (w *world) retryLane(p *Partition, pr *producer, log *history, s state) {
 	if known && !w.mayHaveForgotten(p, pr.id) {
 		w.checkWindow(p, pr.id, lane, log, s.what)
 	}
+	if !known {
+		lane = w.openBlank(p, pr, s)
+	}
 	var sent []*fate
 	for _, i := range slices.Concat(pr.line, pr.others, pr.dead) {
 		if i < len(s.fates) {
@@ -309,7 +312,12 @@ func (w *world) judge(p *Partition, f *fate, a *answer, known bool, log *history
 	switch {
 	case a.count != 1:
 		fail("want one answer")
-	case w.mayNotKnow(p, f.id.PID, r.Code), !known && r.Code == wire.CodeSuperseded:
+	case known && w.mayNotKnow(p, f.id.PID, r.Code):
+		return
+	case !known && want != wantAgain && want != wantConflict:
+		if r.Code != wire.CodeUnknownProducerID {
+			fail("the lane was forgotten, and who knows whether this is new")
+		}
 		return
 	case want.differs(r) != "":
 		fail(want.differs(r))
@@ -343,7 +351,8 @@ func (w *world) askAll(p *Partition, sent []*fate, log *history, what string) {
 		want, offset := log.fateOf(f.id)
 		switch {
 		case e == nil && m != nil && m.Outcome == want && m.Offset == offset:
-		case e == nil && m != nil && m.Outcome == wire.ResolveUnknowable && w.mayHaveForgotten(p, f.id.PID):
+		case e == nil && m != nil && m.Outcome == wire.ResolveUnknowable && w.mayHaveForgotten(p, f.id.PID) &&
+			(want != wire.ResolveStored || w.laneOf(p, f.id.PID, what).Known()): // else the log would have told
 		default:
 			w.t.Fatalf("seed %d: %s: what became of %+v is answered with %+v, %v; want %v at %d", w.seed, what, f.id, m, e, want, offset)
 		}
@@ -381,6 +390,20 @@ func (w *world) openFor(p *Partition, pr *producer, log *history, s state) (lane
 	}
 	w.t.Fatalf("seed %d: %s: lane %d opens with %+v, %v, want %d at %d", w.seed, s.what, pr.id, opened, refused, want.last, want.offset)
 	return nil, false
+}
+
+// openBlank opens a lane that was forgotten, for a producer that says it has sent nothing. It
+// is told of what the log has, and nothing new of it is taken.
+func (w *world) openBlank(p *Partition, pr *producer, s state) *Opening {
+	w.t.Helper()
+	var opened *wire.LaneOpened
+	var refused *wire.Error
+	lane := p.OpenLane(OpenRequest{Grant: pr.grant, Epoch: pr.grant.Current(), Reply: func(m *wire.LaneOpened, e *wire.Error) { opened, refused = m, e }})
+	synctest.Wait()
+	if refused != nil || opened == nil || opened.LastSequence >= 0 {
+		w.t.Fatalf("seed %d: %s: the forgotten lane %d opens with %+v, %v", w.seed, s.what, pr.id, opened, refused)
+	}
+	return lane
 }
 
 // checkWindow expects the last five batches of a lane to be known without a look-up, and

@@ -31,7 +31,7 @@ type found struct {
 func (p *Partition) lookUp(pr *Produce, id producerstate.Identity) {
 	p.appendGroup() // what was decided on top of a group must not outlive it
 	batch := *pr
-	p.lookUpFor(id.PID, id.Base, id.Last, func(f producerstate.Finding, e *wire.Error) {
+	p.lookUpFor(p.owner.state.Lane(id.PID), id, func(f producerstate.Finding, e *wire.Error) {
 		if e != nil {
 			p.answer(&batch, id, refusal(e.Code, e.Detail))
 			return
@@ -41,7 +41,8 @@ func (p *Partition) lookUp(pr *Produce, id producerstate.Identity) {
 }
 
 // load decides about a batch of a lane that is not in memory. Who has opened it is; so this
-// comes from a stream that has ended, and there is nothing to bring back for it.
+// comes from a stream that has ended: there is nothing to bring back for it, and the log is not
+// asked for what only a stream with a right is told.
 func (p *Partition) load(pr *Produce, id producerstate.Identity) {
 	p.appendGroup()
 	batch := *pr
@@ -59,11 +60,16 @@ func (p *Partition) load(pr *Produce, id producerstate.Identity) {
 	})
 }
 
-// lookUpFor searches for the stored batch that holds the range of a lane.
-func (p *Partition) lookUpFor(pid batchfmt.ProducerID, base, last batchfmt.Seq, then func(producerstate.Finding, *wire.Error)) {
+// lookUpFor searches for the stored batch that holds the range of id, which the lane has
+// passed. What an unknown lane has passed nobody can say: there only proof counts.
+func (p *Partition) lookUpFor(lane *producerstate.Lane, id producerstate.Identity, then func(producerstate.Finding, *wire.Error)) {
 	count := &p.cfg.Counters.LookUps
-	started := p.search(pid, func() found {
-		f, err := p.findBatch(pid, base, last)
+	find := p.findBatch
+	if !lane.Known() {
+		find = p.findProven
+	}
+	started := p.search(id.PID, func() found {
+		f, err := find(id)
 		return found{finding: f, err: err}
 	}, func(f found) {
 		if f.err != nil {
@@ -236,10 +242,12 @@ func (p *Partition) dropLookUps() {
 
 var errEnding = errors.New("the partition is closing")
 
-// findBatch looks for the stored batch that holds sequence base of a lane, or any part
-// of [base..last]. The producer indexes lead to it; what they do not know is searched for
-// in the log itself, which also tells whether it may stand in a damaged place.
-func (p *Partition) findBatch(pid batchfmt.ProducerID, base, last batchfmt.Seq) (producerstate.Finding, error) {
+// findBatch looks for the stored batch that holds the first sequence of id, or any part of
+// its range, in a lane that has passed it. The producer indexes lead to it; what they do not
+// know is searched for in the log itself, which also tells whether it may stand in a damaged
+// place. The digest of id is not looked at.
+func (p *Partition) findBatch(id producerstate.Identity) (producerstate.Finding, error) {
+	pid, base, last := id.PID, id.Base, id.Last
 	offset, found, err := p.findPlace(pid, base)
 	switch {
 	case p.ending.Load():

@@ -146,7 +146,8 @@ func (p *Partition) answerOpening(r OpenRequest, opening *Opening, f producersta
 			p.afterLookUp(id, func() { p.answerOpening(r, opening, f) })
 		})
 	case producerstate.OpenLookUp:
-		p.lookUpFor(id, v.LookUp, v.LookUp, func(f producerstate.Finding, e *wire.Error) {
+		at := producerstate.Identity{PID: id, Base: v.LookUp, Last: v.LookUp}
+		p.lookUpFor(o.state.Lane(id), at, func(f producerstate.Finding, e *wire.Error) {
 			if e != nil {
 				refuse(e)
 				return

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -8,8 +10,12 @@ import (
 	"github.com/quoin-io/quoin/server/internal/seglog"
 )
 
-// maxOpenIndexes bounds the producer indexes that are kept ready, some ten KiB each.
-const maxOpenIndexes = 256
+// maxIndexBytes bounds the memory of the producer indexes that are kept ready: one takes some
+// hundred bytes, or some ten KiB if thousands of producers have written to its segment.
+const maxIndexBytes = 4 << 20
+
+// indexBytes is what an index takes besides what it says itself, about.
+const indexBytes = 256
 
 // places says where in the log the batches of a producer stand: an index for each segment,
 // in memory for the active one, in a file for the others. An index that is missing or does
@@ -25,11 +31,13 @@ type places struct {
 	front  finder                                     // of what is before from; nil until somebody needs it
 	sealed map[batchfmt.Offset]*producerindex.Builder // whose files are not written yet
 	ready  map[batchfmt.Offset]*producerindex.Index
+	bytes  int64 // of those that are ready
 }
 
 // finder is an index, wherever it is.
 type finder interface {
 	find(pid batchfmt.ProducerID, seq batchfmt.Seq) (producerindex.Run, bool, error)
+	Versions() producerindex.Versions
 }
 
 type inMemory struct{ *producerindex.Builder }
@@ -80,8 +88,8 @@ func (p *Partition) savePlaces() error {
 	x := &p.places
 	segments := p.log.Segments()
 	s := segments[len(segments)-1]
-	if x.active.Batches() == 0 {
-		return nil
+	if x.active.Versions() == 0 {
+		return nil // nothing was appended
 	}
 	built := x.active
 	if x.from != s.Base {
@@ -116,10 +124,14 @@ func (p *Partition) place(batches []batchfmt.Batch) {
 }
 
 func placeOf(b batchfmt.Batch, position int64) producerindex.Batch {
-	return producerindex.Batch{
+	x := producerindex.Batch{
 		PID: b.ProducerID(), Epoch: b.Epoch(), Base: b.BaseSequence(), Last: b.LastSequence(),
 		Offset: b.BaseOffset(), Position: position,
 	}
+	if !b.IsControl() {
+		x.Version = b.Version()
+	}
+	return x
 }
 
 // sealPlaces ends the index of the active segment: a helper writes it to its file.
@@ -185,6 +197,10 @@ func (p *Partition) indexOf(s seglog.SegmentInfo) (finder, error) {
 	if index != nil {
 		return inFile{index}, nil
 	}
+	s, there := p.log.Segment(s.Base) // it may have grown since it was listed, and does not any more
+	if !there {
+		return nil, fmt.Errorf("segment %d: %w", s.Base, seglog.ErrOutOfRange)
+	}
 	of := segmentOf(s)
 	if built == nil {
 		index, err := producerindex.Open(p.cfg.FS, p.cfg.Dir, of)
@@ -218,11 +234,49 @@ func (p *Partition) indexOf(s seglog.SegmentInfo) (finder, error) {
 func (x *places) keep(base batchfmt.Offset, index *producerindex.Index) {
 	x.Lock()
 	defer x.Unlock()
-	if len(x.ready) >= maxOpenIndexes {
-		clear(x.ready)
+	x.drop(base)
+	for one := range x.ready { // in no order: a search goes through all of them, again and again
+		if x.bytes+index.Bytes()+indexBytes <= maxIndexBytes {
+			break
+		}
+		x.drop(one)
 	}
 	x.ready[base] = index
+	x.bytes += index.Bytes() + indexBytes
 	delete(x.sealed, base)
+}
+
+// drop lets go of an index that is ready, if it is. x is locked.
+func (x *places) drop(base batchfmt.Offset) {
+	if index := x.ready[base]; index != nil {
+		x.bytes -= index.Bytes() + indexBytes
+		delete(x.ready, base)
+	}
+}
+
+// remake makes the index of a segment again, in place of one of which a part has gone bad since
+// it was opened. The next one who asks for it puts it into its file.
+func (p *Partition) remake(s seglog.SegmentInfo) error {
+	x := &p.places
+	x.Lock()
+	active := s.Base == x.base
+	if active {
+		x.front = nil // indexesOf makes another one
+	}
+	x.Unlock()
+	s, there := p.log.Segment(s.Base)
+	if active || !there {
+		return nil
+	}
+	built, err := p.walk(s.Base, s.Next)
+	if err != nil {
+		return err
+	}
+	x.Lock()
+	defer x.Unlock()
+	x.drop(s.Base)
+	x.sealed[s.Base] = built
+	return nil
 }
 
 // walk makes the index of what stands in a segment below an offset from its headers.
@@ -238,30 +292,57 @@ func (p *Partition) walk(base, to batchfmt.Offset) (*producerindex.Builder, erro
 	return b, err
 }
 
+// inRun is a sequence in the run that holds it.
+type inRun struct {
+	run producerindex.Run
+	seq batchfmt.Seq
+}
+
 // findPlace looks for the batch of a lane that holds a sequence, newest segment first.
 func (p *Partition) findPlace(pid batchfmt.ProducerID, seq batchfmt.Seq) (offset batchfmt.Offset, found bool, err error) {
-	segments := p.log.Segments()
-	for i := len(segments) - 1; i >= 0; i-- {
-		indexes, err := p.indexesOf(segments[i])
-		if err != nil {
-			return 0, false, err
-		}
-		for _, x := range indexes {
-			run, ok, err := x.find(pid, seq)
-			if err != nil {
-				return 0, false, err
+	at, found, err := p.findRun(pid, seq)
+	if !found || err != nil {
+		return 0, false, err
+	}
+	return p.findInRun(at)
+}
+
+// findRun looks for the newest run of a lane that holds one of the sequences; of those in the
+// same segment the first one counts.
+func (p *Partition) findRun(pid batchfmt.ProducerID, seqs ...batchfmt.Seq) (at inRun, found bool, err error) {
+	for _, s := range slices.Backward(p.log.Segments()) {
+		at, found, err = p.findInSegment(s, pid, seqs)
+		if producerindex.MustRebuild(err) {
+			if err = p.remake(s); err == nil {
+				at, found, err = p.findInSegment(s, pid, seqs)
 			}
-			if ok {
-				return p.findInRun(run, seq)
+		}
+		if found || err != nil {
+			return at, found, err
+		}
+	}
+	return inRun{}, false, nil
+}
+
+func (p *Partition) findInSegment(s seglog.SegmentInfo, pid batchfmt.ProducerID, seqs []batchfmt.Seq) (at inRun, found bool, err error) {
+	indexes, err := p.indexesOf(s)
+	if err != nil {
+		return inRun{}, false, err
+	}
+	for _, x := range indexes {
+		for _, seq := range seqs {
+			run, ok, err := x.find(pid, seq)
+			if ok || err != nil {
+				return inRun{run, seq}, ok && err == nil, err
 			}
 		}
 	}
-	return 0, false, nil
+	return inRun{}, false, nil
 }
 
-func (p *Partition) findInRun(run producerindex.Run, seq batchfmt.Seq) (offset batchfmt.Offset, found bool, err error) {
-	_, _, err = p.log.Headers(run.FirstOffset, run.LastOffset+1, func(b batchfmt.Batch, _ int64) bool {
-		if b.ProducerID() == run.PID && b.BaseSequence() <= seq && seq <= b.LastSequence() {
+func (p *Partition) findInRun(at inRun) (offset batchfmt.Offset, found bool, err error) {
+	_, _, err = p.log.Headers(at.run.FirstOffset, at.run.LastOffset+1, func(b batchfmt.Batch, _ int64) bool {
+		if b.ProducerID() == at.run.PID && b.BaseSequence() <= at.seq && at.seq <= b.LastSequence() {
 			offset, found = b.BaseOffset(), true
 		}
 		return !found && !p.ending.Load()

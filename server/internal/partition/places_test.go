@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server/internal/producerindex"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -185,5 +187,67 @@ func TestLookUpOfWhatHasRotted(t *testing.T) {
 	}
 	if !strings.Contains(b.logs.String(), "damaged") {
 		t.Error("nobody shouts")
+	}
+}
+
+// A look-up lists the segments, and then the owner appends and begins a new one: the index of
+// the one before has all of it.
+func TestIndexOfASegmentThatHasGrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		b := openPartition(t, fs, tiny)
+		writeMany(b, 2)
+		b.close()
+		b = openPartition(t, fs, tiny) // what is in front of its begin is in no builder
+		defer b.close()
+		listed, _ := b.p.log.Segment(b.p.log.ActiveBase())
+		o, _, e := b.enter(3, -1)
+		if e != nil {
+			t.Fatal(e)
+		}
+		for seq := batchfmt.Seq(0); b.p.log.ActiveBase() == listed.Base; seq++ {
+			if r := b.send(o, seq, -1); r.Code != wire.CodeOK {
+				t.Fatal(r.Code)
+			}
+		}
+		synctest.Wait() // its index is made
+		b.p.places.Lock()
+		b.p.places.drop(listed.Base)
+		b.p.places.Unlock()
+		at, found, err := b.p.findInSegment(listed, 3, []batchfmt.Seq{0})
+		if err != nil || !found || at.run.FirstOffset != 4 {
+			t.Errorf("found %v at %+v, %v", found, at.run, err)
+		}
+	})
+}
+
+// Indexes take no more memory than they may, whatever is opened; those that are needed again
+// are opened again.
+func TestReadyIndexesAreBounded(t *testing.T) {
+	fs := vfs.NewMem()
+	b := openPartition(t, fs, tiny)
+	defer b.close()
+	writeMany(b, 60)
+	wantAll(b, 60)
+	x := &b.p.places
+	x.Lock()
+	ready := len(x.ready)
+	x.bytes += maxIndexBytes // as if there were many more
+	x.Unlock()
+	wantAll(b, 60)
+	x.Lock()
+	defer x.Unlock()
+	if len(x.ready) != ready || x.bytes <= maxIndexBytes {
+		t.Fatalf("%d are ready that were so before, %d now, with %d bytes", ready, len(x.ready), x.bytes)
+	}
+	for _, s := range b.p.log.Segments()[:3] {
+		index, err := producerindex.Open(fs, dir, segmentOf(s))
+		must(t, err)
+		x.Unlock()
+		x.keep(s.Base, index)
+		x.Lock()
+		if len(x.ready) != 1 {
+			t.Errorf("%d are ready", len(x.ready))
+		}
 	}
 }

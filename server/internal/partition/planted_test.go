@@ -41,6 +41,11 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{planted.NameForgottenIsNew, "TestCrashAtEveryCall", "4"},
 		{planted.NameForgottenNotRemembered, "TestCrashAtEveryCall", "4"},
 		{planted.NameMergeRemovesFirst, "TestCrashAtEveryCall", "1"},
+		{planted.NameIndexLaneAccepts, "TestForgottenBehindAFence", "0"},
+		{planted.NameIndexLaneAccepts, "TestForgottenAndRemoved", "0"},
+		{planted.NameIndexLaneAccepts, "TestCrashAtEveryCall", "4"},
+		{planted.NameIndexesUnasked, "TestForgottenButStored", "0"},
+		{planted.NameIndexesUnasked, "TestCrashAtEveryCall", "4"},
 		{planted.NameTruncateFirst, "TestCrashWithinRecovery", "0"},
 		{planted.NameForgottenIsNew, "TestEveryBitOfTheRetiredTableFlips", "0"},
 		{planted.NameForgottenIsNew, "TestFilesOfTheRetiredTableAreGone", "0"},
@@ -70,7 +75,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		tests := "TestCrash.*|TestEvery.*|TestSnapshotIsTorn|TestSnapshotsThatCannotBeUsed|TestFilesOfTheRetiredTableAreGone|TestLogEndsBeforeItsSnapshot|TestFailedSync.*|TestDiskFillsUp.*"
+		tests := "TestCrash.*|TestEvery.*|TestSnapshotIsTorn|TestSnapshotsThatCannotBeUsed|TestFilesOfTheRetiredTableAreGone|TestLogEndsBeforeItsSnapshot|TestFailedSync.*|TestDiskFillsUp.*|TestForgotten.*"
 		if out, err := runBuilt(binary, tests, "none", "0"); err != nil {
 			t.Errorf("without a bug: %v\n%s", err, out)
 		}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -56,7 +57,7 @@ func (p *Partition) resolve(r ResolveRequest, gone *recalled, f producerstate.Fi
 			p.resolve(r, found, f)
 		})
 	case v.Kind == producerstate.ResolveLookUp:
-		p.lookUpFor(id.PID, id.Base, id.Last, func(f producerstate.Finding, e *wire.Error) {
+		p.lookUpFor(lane, id, func(f producerstate.Finding, e *wire.Error) {
 			if e != nil {
 				refuse(e)
 				return
@@ -69,7 +70,7 @@ func (p *Partition) resolve(r ResolveRequest, gone *recalled, f producerstate.Fi
 		p.settleBatch(r, gone, f)
 	case v.Kind == producerstate.ResolveNever && o.controls.appended > o.controls.durable:
 		// It may rest on a fence that a crash would take away, and on no later one.
-		m := p.resolved(lane, v)
+		m := p.resolved(lane, id, f, v)
 		p.afterControls(func(failure *wire.Error) {
 			if failure != nil {
 				refuse(failure)
@@ -78,7 +79,7 @@ func (p *Partition) resolve(r ResolveRequest, gone *recalled, f producerstate.Fi
 			r.Reply(m, nil)
 		})
 	default:
-		r.Reply(p.resolved(lane, v), nil)
+		r.Reply(p.resolved(lane, id, f, v), nil)
 	}
 }
 
@@ -119,10 +120,10 @@ func (p *Partition) settleBatch(r ResolveRequest, gone *recalled, f producerstat
 	})
 }
 
-func (p *Partition) resolved(lane *producerstate.Lane, v producerstate.Resolution) *wire.Resolved {
+func (p *Partition) resolved(lane *producerstate.Lane, id producerstate.Identity, f producerstate.Finding, v producerstate.Resolution) *wire.Resolved {
 	m := &wire.Resolved{
 		Offset: v.Offset, Verified: v.Verified, Unreadable: v.Unreadable,
-		LastSequence: lane.Last(), Epoch: lane.Epoch(), Detail: v.Reason,
+		LastSequence: max(lane.Last(), proven(id, f, v)), Epoch: lane.Epoch(), Detail: v.Reason,
 	}
 	switch v.Kind {
 	case producerstate.ResolveStored:
@@ -137,4 +138,17 @@ func (p *Partition) resolved(lane *producerstate.Lane, v producerstate.Resolutio
 		m.Outcome = wire.ResolveUnknowable
 	}
 	return m
+}
+
+// proven is a sequence that the lane has come to by the answer itself, though nothing may be
+// known of the lane. Whoever is told that it ends in front of a batch takes that for fenced,
+// with all behind it.
+func proven(id producerstate.Identity, f producerstate.Finding, v producerstate.Resolution) batchfmt.Seq {
+	switch {
+	case v.Kind == producerstate.ResolveStored:
+		return id.Last
+	case v.Kind == producerstate.ResolveNever && f.Found == producerstate.FoundBatch:
+		return f.Last
+	}
+	return producerstate.NoSequence
 }

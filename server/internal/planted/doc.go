@@ -84,6 +84,10 @@ const (
 	NameResolveGuesses = "resolve-guesses"
 	// NameClosedStay lets producers leave memory that may come back, before closed ones.
 	NameClosedStay = "closed-stay"
+	// NameIndexLaneAccepts takes what the log does not have of a forgotten producer for new.
+	NameIndexLaneAccepts = "index-lane-accepts"
+	// NameIndexesUnasked does not ask the log for batches of a forgotten producer.
+	NameIndexesUnasked = "indexes-unasked"
 
 	// NameForgottenNotRemembered drops retired rows without writing down that it did.
 	NameForgottenNotRemembered = "forgotten-not-remembered"

@@ -42,6 +42,8 @@ const (
 	FenceIgnored      = false
 	ResolveGuesses    = false
 	ClosedStay        = false
+	IndexLaneAccepts  = false
+	IndexesUnasked    = false
 
 	ForgottenNotRemembered = false
 	MergeRemovesFirst      = false

@@ -44,6 +44,8 @@ var (
 	FenceIgnored      = os.Getenv(EnvBug) == NameFenceIgnored
 	ResolveGuesses    = os.Getenv(EnvBug) == NameResolveGuesses
 	ClosedStay        = os.Getenv(EnvBug) == NameClosedStay
+	IndexLaneAccepts  = os.Getenv(EnvBug) == NameIndexLaneAccepts
+	IndexesUnasked    = os.Getenv(EnvBug) == NameIndexesUnasked
 
 	ForgottenNotRemembered = os.Getenv(EnvBug) == NameForgottenNotRemembered
 	MergeRemovesFirst      = os.Getenv(EnvBug) == NameMergeRemovesFirst

@@ -25,6 +25,7 @@ type Builder struct {
 		runs      int
 		batches   int64
 		chunks    int64 // bytes of all of them
+		versions  Versions
 	}
 }
 
@@ -48,14 +49,15 @@ const (
 	mapBytes = 25
 )
 
-// Add adds a batch that was appended to the log. Batches come in the order of the log. One
-// without a producer, or without records, is passed over.
+// Add adds a batch that was appended to the log. Batches come in the order of the log. Of one
+// without a producer, or without records, only the version is noted.
 func (b *Builder) Add(x Batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.versions |= VersionBit(x.Version)
 	if !x.hasPlace() {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.mu.batches++
 	l := b.mu.recent
 	if l == nil || b.mu.recentPID != x.PID {
@@ -150,6 +152,13 @@ func (b *Builder) Batches() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.batches
+}
+
+// Versions are those of all batches that were added.
+func (b *Builder) Versions() Versions {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.versions
 }
 
 // Bytes is about the memory that the index takes.

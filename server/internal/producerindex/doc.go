@@ -35,6 +35,8 @@
 //	       8   8  base offset     N
 //	      16   8  segment check   the check in the header of N.seg
 //	      24   8  next offset     behind the last record of the segment
+//	      32   4  batch versions  bit n-1 says that batches of version n are in it
+//	      36   4  reserved        zero
 //
 //	row of the last numbering      key A     producer id
 //	                               key B     first sequence, below 2^63

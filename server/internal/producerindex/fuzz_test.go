@@ -20,8 +20,8 @@ func FuzzIndex(f *testing.F) {
 			return
 		}
 		of := Segment{Base: 50, Check: 0xc4ec, Next: 10_000}
-		if s, err := parseMeta(meta); err == nil {
-			if string(s.appendMeta(nil)) != string(meta) {
+		if s, versions, err := parseMeta(meta); err == nil {
+			if string(s.appendMeta(nil, versions)) != string(meta) {
 				t.Fatalf("meta %x is read as %+v", meta, s)
 			}
 			of.Check, of.Next = s.Check, s.Next

@@ -42,7 +42,11 @@ func newLog(base batchfmt.Offset) *log { return &log{base: base, next: base, pos
 
 // batch appends a batch of size bytes with the sequences [from, to].
 func (l *log) batch(pid batchfmt.ProducerID, epoch batchfmt.Epoch, from, to batchfmt.Seq, size int64) {
-	l.batches = append(l.batches, Batch{PID: pid, Epoch: epoch, Base: from, Last: to, Offset: l.next, Position: l.pos})
+	version := batchfmt.Version2
+	if pid == batchfmt.NoProducer {
+		version = batchfmt.Version1
+	}
+	l.batches = append(l.batches, Batch{PID: pid, Epoch: epoch, Base: from, Last: to, Offset: l.next, Position: l.pos, Version: version})
 	l.next += batchfmt.Offset(max(to-from+1, 0))
 	l.pos += size
 }

@@ -43,8 +43,9 @@ func MustRebuild(err error) bool {
 // Index is the index of a complete segment. It is safe for concurrent use. It keeps no file
 // open.
 type Index struct {
-	table   *sorttable.Table
-	segment Segment
+	table    *sorttable.Table
+	segment  Segment
+	versions Versions
 }
 
 // Open opens the index of a segment in dir. For what is wrong with it see MustRebuild.
@@ -53,15 +54,18 @@ func Open(fsys vfs.FS, dir string, of Segment) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := parseMeta(t.Meta())
+	s, versions, err := parseMeta(t.Meta())
 	if err != nil {
 		return nil, &FormatError{Name: t.Name(), Reason: err.Error()}
 	}
 	if s != of {
 		return nil, fmt.Errorf("%w: %s is of %+v, not of %+v", ErrForeign, t.Name(), s, of)
 	}
-	return &Index{table: t, segment: s}, nil
+	return &Index{table: t, segment: s, versions: versions}, nil
 }
+
+// Versions are those of all batches of the segment.
+func (x *Index) Versions() Versions { return x.versions }
 
 // Segment is the segment that the index is of.
 func (x *Index) Segment() Segment { return x.segment }

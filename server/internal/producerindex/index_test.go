@@ -308,9 +308,40 @@ func TestForeignIndex(t *testing.T) {
 	})
 }
 
+// Versions are noted of every batch that a reader may be given, in memory and in the file.
+func TestVersions(t *testing.T) {
+	plain, ours := Batch{Base: -1, Version: 1}, Batch{PID: 1, Version: 2}
+	for _, test := range []struct {
+		batches []Batch
+		want    []batchfmt.Version
+	}{
+		{nil, nil},
+		{[]Batch{{PID: 1, Base: 0, Last: -1}}, nil}, // one that is no reader's
+		{[]Batch{plain}, []batchfmt.Version{1}},
+		{[]Batch{ours}, []batchfmt.Version{2}},
+		{[]Batch{ours, plain, ours, {Base: -1, Version: 32}, {Base: -1, Version: 33}}, []batchfmt.Version{1, 2, 32}},
+	} {
+		l := newLog(50)
+		for _, b := range test.batches {
+			b.Offset = l.next
+			if b.PID != batchfmt.NoProducer && b.Last >= 0 {
+				b.Base, b.Last = batchfmt.Seq(l.next), batchfmt.Seq(l.next)
+			}
+			l.batches = append(l.batches, b)
+			l.next++
+		}
+		mem, _ := l.written(t)
+		x, err := Open(mem, testDir, l.segment())
+		must(t, err)
+		if got := l.builder().Versions().List(); !slices.Equal(got, test.want) || !slices.Equal(x.Versions().List(), test.want) {
+			t.Errorf("%+v: %v in memory, %v in the file", test.batches, got, x.Versions().List())
+		}
+	}
+}
+
 // The meta and the rows of a file of version 1. They must be read for ever.
 const (
-	goldenMeta = "51504958 01000000 3200000000000000 ecc4000000000000 4200000000000000" // base 50, next 66
+	goldenMeta = "51504958 01000000 3200000000000000 ecc4000000000000 4200000000000000 02000000 00000000" // base 50, next 66, version 2
 	goldenRows = "" +
 		"7 0 00 09 00 05\n" + // epoch 0, ten sequences at 50, the last batch at 55
 		"7 10 03 00 0c 00\n" + // epoch 3, at 62

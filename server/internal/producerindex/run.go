@@ -14,6 +14,7 @@ type Batch struct {
 	Last     batchfmt.Seq // of the last record
 	Offset   batchfmt.Offset
 	Position int64
+	Version  batchfmt.Version // 0 of what no reader is given
 }
 
 // hasPlace reports whether b is a batch of a lane. Plain batches are not, nor are control

@@ -29,7 +29,7 @@ type Segment struct {
 // is there. The segment is complete: whether the file has what is added meanwhile is not
 // said. The caller syncs dir. An error leaves what was there.
 func (b *Builder) Write(fsys vfs.FS, dir string, of Segment) (sorttable.Stats, error) {
-	return sorttable.WriteRows(fsys, filepath.Join(dir, Name(of.Base)), of.appendMeta(nil), b.rows(of))
+	return sorttable.WriteRows(fsys, filepath.Join(dir, Name(of.Base)), of.appendMeta(nil, b.Versions()), b.rows(of))
 }
 
 // rows gives the rows of the file.
@@ -115,34 +115,39 @@ func (s Segment) has(r Run) bool {
 const (
 	metaMagic   = "QPIX"
 	metaVersion = 1
-	metaSize    = 32
+	metaSize    = 40
 
 	// earlierSpace is the bit of key B that tells rows of earlier numberings.
 	earlierSpace = 1 << 63
 )
 
-func (s Segment) appendMeta(b []byte) []byte {
+func (s Segment) appendMeta(b []byte, versions Versions) []byte {
 	le := binary.LittleEndian
 	b = append(b, metaMagic...)
 	b = le.AppendUint32(b, metaVersion)
 	b = le.AppendUint64(b, uint64(s.Base))
 	b = le.AppendUint64(b, s.Check)
-	return le.AppendUint64(b, uint64(s.Next))
+	b = le.AppendUint64(b, uint64(s.Next))
+	b = le.AppendUint32(b, uint32(versions))
+	return le.AppendUint32(b, 0)
 }
 
-func parseMeta(b []byte) (Segment, error) {
+func parseMeta(b []byte) (Segment, Versions, error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) != metaSize || string(b[:4]) != metaMagic:
-		return Segment{}, errors.New("it is another kind of table")
+		return Segment{}, 0, errors.New("it is another kind of table")
 	case le.Uint32(b[4:]) != metaVersion:
-		return Segment{}, fmt.Errorf("format version %d is not known, only %d", le.Uint32(b[4:]), metaVersion)
+		return Segment{}, 0, fmt.Errorf("format version %d is not known, only %d", le.Uint32(b[4:]), metaVersion)
 	}
 	s := Segment{Base: batchfmt.Offset(le.Uint64(b[8:])), Check: le.Uint64(b[16:]), Next: batchfmt.Offset(le.Uint64(b[24:]))}
 	if s.Base < 0 || s.Next < s.Base {
-		return Segment{}, fmt.Errorf("it claims the offsets from %d up to %d", s.Base, s.Next)
+		return Segment{}, 0, fmt.Errorf("it claims the offsets from %d up to %d", s.Base, s.Next)
 	}
-	return s, nil
+	if r := le.Uint32(b[36:]); r != 0 {
+		return Segment{}, 0, fmt.Errorf("what is reserved is %#x", r)
+	}
+	return s, Versions(le.Uint32(b[32:])), nil
 }
 
 func rowKey(r Run, earlier bool) sorttable.Key {

@@ -38,14 +38,19 @@ import (
 //	    that could be it, a == 0
 //	12  lane unknown, nothing forgotten    Gap        natively: its first batch is still on its way
 //	    that could be it, a not 0
-//	    lane unknown otherwise             UnknownProducer  it may have been stored. Gateway, a not
-//	                                                  0: Gap on a partition that was never written;
-//	                                                  Accept if nothing was forgotten or the id is
-//	                                                  foreign, as Kafka does; else as natively
+//	    lane unknown otherwise             LookUp     it may have been stored, and the log may still
+//	                                                  have it. Gateway, a not 0: Gap on a partition
+//	                                                  that was never written; Accept if nothing was
+//	                                                  forgotten or the id is foreign, as Kafka does;
+//	                                                  else as natively
 //
 // Row 7 with evidence: the same batch is a Duplicate (Attach while pending); any other
 // batch in its place a Conflict; removed by retention a Duplicate that is not Verified;
 // unreadable Damaged; and if the log has nothing there, UnknownOutcome.
+//
+// Row 12 with evidence: the same batch and another one in its place as in row 7, and Damaged
+// if it is the same one and cannot be read. All else is UnknownProducer, also what would
+// follow on the last batch that was found, see forgottenLane.
 //
 // A batch that is no identity is Invalid. Parsing refuses it long before.
 func Decide(right Right, lane *Lane, id Identity, ev Evidence) Verdict {
@@ -162,17 +167,26 @@ func lookedUp(id Identity, ev Evidence) Verdict {
 	case FoundDamaged:
 		return Verdict{Kind: Damaged, Row: 7, Offset: f.BaseOffset}
 	case FoundBatch:
-		e := f.entry()
-		switch {
-		case e.is(id) && e.pending(ev):
-			return Verdict{Kind: Attach, Row: 7, Offset: e.offset, Want: e.digest, Have: id.Digest}
-		case e.is(id):
-			return duplicate(7, &e, id)
-		case e.touches(id):
-			return conflict(7, &e, id)
+		if v, ok := compared(7, id, ev); ok {
+			return v
 		}
 	}
 	return Verdict{Kind: UnknownOutcome, Row: 7, Offset: UnknownOffset}
+}
+
+// compared holds a batch against the one that a look-up found. It reports false if they have
+// no sequence in common.
+func compared(row int, id Identity, ev Evidence) (Verdict, bool) {
+	e := ev.LookedUp.entry()
+	switch {
+	case e.is(id) && e.pending(ev):
+		return Verdict{Kind: Attach, Row: row, Offset: e.offset, Want: e.digest, Have: id.Digest}, true
+	case e.is(id):
+		return duplicate(row, &e, id), true
+	case e.touches(id):
+		return conflict(row, &e, id), true
+	}
+	return Verdict{}, false
 }
 
 // unknownLane is row 12.
@@ -187,6 +201,33 @@ func unknownLane(right Right, id Identity, ev Evidence) Verdict {
 		v := accept(12, id)
 		v.WithoutHistory = true
 		return v
+	}
+	return forgottenLane(right, id, ev)
+}
+
+// forgottenLane is row 12 where the lane may have been here. What the log has of it proves
+// that this is stored, and nothing else: batches behind it may have gone with a part of the
+// log, and a fence or a close uses no sequence, so that no look-up by sequence meets it. A
+// lane that would be made of what was found could end too early, and take what was shut
+// out. So nothing new is accepted here, whatever was found, and what was not found is
+// unknown. A Kafka client may have numbered anew: another batch with the same sequences is
+// then in nobody's way, and only the batch itself counts.
+func forgottenLane(right Right, id Identity, ev Evidence) Verdict {
+	switch ev.LookedUp.Found {
+	case NotLookedUp:
+		if !planted.IndexesUnasked {
+			return Verdict{Kind: LookUp, Row: 12, Offset: UnknownOffset}
+		}
+	case FoundBatch:
+		if v, ok := compared(12, id, ev); ok && (v.Kind != Conflict || !right.Gateway) {
+			return v
+		}
+	case FoundDamaged:
+		return Verdict{Kind: Damaged, Row: 12, Offset: ev.LookedUp.BaseOffset}
+	case FoundNothing:
+		if planted.IndexLaneAccepts {
+			return accept(12, id)
+		}
 	}
 	return Verdict{Kind: UnknownProducer, Row: 12, Offset: UnknownOffset}
 }

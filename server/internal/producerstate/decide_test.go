@@ -197,9 +197,9 @@ func TestDecideNative(t *testing.T) {
 		{"11: a new lane", holder, opened, ident(2, 0, 9), loaded, Verdict{Kind: Accept, Row: 11, Offset: none, NewNumbering: true}},
 		{"11: not under an epoch that nobody issued", holder, opened, ident(4, 0, 9), loaded, Verdict{Kind: Fenced, Row: 11, Offset: none, Epoch: 3}},
 
-		{"12: something was forgotten", holder, opened, ident(2, 0, 9), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: something was forgotten, the log is asked", holder, opened, ident(2, 0, 9), forgotten, Verdict{Kind: LookUp, Row: 12, Offset: none}},
 		{"12: in the middle of a lane", holder, opened, ident(2, 10, 19), loaded, Verdict{Kind: Gap, Row: 12, Offset: none}},
-		{"12: in the middle of a lane, something forgotten", holder, opened, ident(2, 10, 19), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: in the middle of a lane, something forgotten", holder, opened, ident(2, 10, 19), forgotten, Verdict{Kind: LookUp, Row: 12, Offset: none}},
 		{"12: in the middle, of a partition never written", holder, opened, ident(2, 10, 19), Evidence{Loaded: true}, Verdict{Kind: Gap, Row: 12, Offset: none}},
 
 		{"no identity: negative base", holder, lane, ident(2, -1, 9), settled, Verdict{Kind: Invalid, Row: RowInvalid, Offset: none}},
@@ -241,11 +241,48 @@ func TestDecideGateway(t *testing.T) {
 		{"10: a gap", gateway, lane, kafka(2, 70, 79), settled, Verdict{Kind: Gap, Row: 10, Offset: none, Expected: 60}},
 		{"11: a new lane, whatever its epoch", gateway, nil, kafka(9, 0, 9), loaded, Verdict{Kind: Accept, Row: 11, Offset: none, NewNumbering: true}},
 
-		{"12: base 0, something forgotten", gateway, nil, kafka(2, 0, 9), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: base 0, something forgotten", gateway, nil, kafka(2, 0, 9), forgotten, Verdict{Kind: LookUp, Row: 12, Offset: none}},
 		{"12: in the middle, never written", gateway, nil, kafka(2, 10, 19), Evidence{Loaded: true}, Verdict{Kind: Gap, Row: 12, Offset: none}},
 		{"12: in the middle, nothing forgotten", gateway, nil, kafka(2, 10, 19), loaded, Verdict{Kind: Accept, Row: 12, Offset: none, Expected: 10, NewNumbering: true, WithoutHistory: true}},
-		{"12: in the middle, something forgotten", gateway, nil, kafka(2, 10, 19), forgotten, Verdict{Kind: UnknownProducer, Row: 12, Offset: none}},
+		{"12: in the middle, something forgotten", gateway, nil, kafka(2, 10, 19), forgotten, Verdict{Kind: LookUp, Row: 12, Offset: none}},
 		{"12: in the middle, foreign, something forgotten", foreign, nil, kafka(2, 10, 19), forgotten, Verdict{Kind: Accept, Row: 12, Offset: none, Expected: 10, NewNumbering: true, WithoutHistory: true}},
+	})
+}
+
+// TestDecideForgotten: something was forgotten that could be the lane, and the log was asked.
+// Its [10..19] stands at offset 110, and nothing says whether that is where it ended.
+func TestDecideForgotten(t *testing.T) {
+	opened := laneOf(ident, 0, 0)
+	none := UnknownOffset
+	digest := digestOf(2, 10, 19)
+	found := Finding{FoundBatch, 110, 10, 19, digest}
+	forgotten := func(f Finding, durable batchfmt.Offset) Evidence {
+		return Evidence{Loaded: true, Forgotten: true, Durable: durable, LogEnd: 1000, LookedUp: f}
+	}
+	there, nothing := forgotten(found, 1000), forgotten(Finding{Found: FoundNothing}, 1000)
+	unknown := Verdict{Kind: UnknownProducer, Row: 12, Offset: none}
+	fenced := Verdict{Kind: Fenced, Row: 1, Offset: none, Epoch: 3}
+
+	runDecide(t, []decideRow{
+		{"the same", holder, opened, ident(2, 10, 19), there, Verdict{Kind: Duplicate, Row: 12, Offset: 110, Want: digest, Have: digest, Verified: true}},
+		{"the same, not durable", holder, opened, ident(2, 10, 19), forgotten(found, 110), Verdict{Kind: Attach, Row: 12, Offset: 110, Want: digest, Have: digest}},
+		{"other bytes", holder, opened, other(ident(2, 10, 19)), there, Verdict{Kind: Conflict, Row: 12, Offset: 110, Want: digest, Have: digest ^ 0xff, SameRange: true}},
+		{"another epoch", holder, opened, ident(3, 10, 19), there, Verdict{Kind: Conflict, Row: 12, Offset: 110, Want: digest, Have: digestOf(3, 10, 19), SameRange: true}},
+		{"a part of it", holder, opened, ident(2, 12, 14), there, Verdict{Kind: Conflict, Row: 12, Offset: 110, Want: digest, Have: digestOf(2, 12, 14)}},
+		{"from below it into it", holder, opened, ident(2, 0, 10), there, Verdict{Kind: Conflict, Row: 12, Offset: 110, Want: digest, Have: digestOf(2, 0, 10)}},
+		{"out of it", holder, opened, ident(2, 19, 29), there, Verdict{Kind: Conflict, Row: 12, Offset: 110, Want: digest, Have: digestOf(2, 19, 29)}},
+		{"what follows it is not taken: a fence may have passed", holder, opened, ident(2, 20, 29), there, unknown},
+		{"nor under a new epoch: it may have gone on", holder, opened, ident(3, 20, 29), there, unknown},
+		{"what is not found may have been stored", holder, opened, ident(2, 20, 29), nothing, unknown},
+		{"the first batch too", holder, opened, ident(2, 0, 9), nothing, unknown},
+		{"that retention has removed something proves nothing", holder, opened, ident(2, 0, 9), forgotten(Finding{Found: FoundRemoved}, 1000), unknown},
+		{"it is there and cannot be read", holder, opened, ident(2, 10, 19), forgotten(Finding{Found: FoundDamaged, BaseOffset: 110}, 1000), Verdict{Kind: Damaged, Row: 12, Offset: 110}},
+		{"nobody looks for who has no right", Right{CurrentEpoch: 3}, opened, ident(2, 10, 19), forgotten(Finding{}, 1000), fenced},
+		{"nor is he told of what was found", Right{CurrentEpoch: 3}, opened, ident(2, 10, 19), there, fenced},
+
+		{"a Kafka client's, the same", gateway, nil, kafka(2, 10, 19), there, Verdict{Kind: Duplicate, Row: 12, Offset: 110, Want: digest, Have: digest, Verified: true}},
+		{"a Kafka client's, of another numbering", gateway, nil, kafka(3, 10, 19), there, unknown},
+		{"a Kafka client's, the first of a numbering", gateway, nil, kafka(3, 0, 9), nothing, unknown},
 	})
 }
 

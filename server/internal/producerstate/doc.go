@@ -14,6 +14,8 @@
 //     they are stored.
 //   - [Evidence] is what had to be asked elsewhere: the durable end, the search for a
 //     lane, the look-up of an old batch on disk.
+//   - A forgotten lane is one of which the State has nothing, and may have had something.
+//     Of it only that is true which a look-up proves; it never takes a new batch.
 //   - [Decide] turns the four into a [Verdict]; [Open] does the same when a stream
 //     opens a lane.
 //   - [State] holds the lanes of the partition and moves them: Apply with an append,

@@ -46,9 +46,10 @@ type Evidence struct {
 	// LogEnd is the end of the log; 0 means that the partition was never written.
 	LogEnd batchfmt.Offset
 
-	// LookedUp is the outcome of the look-up of this very batch, when Decide or Open
-	// asked for one. What is behind a lane's last sequence never changes, so it stays
-	// true however late it comes.
+	// LookedUp is the outcome of the look-up of this very batch, when Decide, Open or
+	// Resolve asked for one. What is behind a lane's last sequence never changes, so it
+	// stays true however late it comes. A look-up for an unknown lane says what it found
+	// only where that is proof by itself, see the kinds.
 	LookedUp Finding
 }
 
@@ -63,9 +64,11 @@ const (
 	FoundBatch
 	// FoundRemoved means that retention removed the place where it stood.
 	FoundRemoved
-	// FoundDamaged means that the place where it stood cannot be read any more.
+	// FoundDamaged means that the place where it stood cannot be read any more. Of an
+	// unknown lane it means that the digest there is left, and is that of the batch.
 	FoundDamaged
-	// FoundNothing means that the log, though complete, has no such sequence.
+	// FoundNothing means that the log, though complete, has no such sequence. Of an
+	// unknown lane it means no more than that nothing was found.
 	FoundNothing
 )
 

@@ -401,6 +401,7 @@ func TestAgainstAReferenceThatForgetsNothing(t *testing.T) {
 			"snapshot":     w.takeSnapshot,
 			"retention":    w.retain,
 			"restart":      w.restart,
+			"forgotten":    w.asForgotten,
 		})
 	})
 }

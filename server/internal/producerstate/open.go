@@ -121,7 +121,9 @@ func (v OpenVerdict) String() string {
 //	lane not in memory, not looked for    OpenLoad
 //	lane unknown, something forgotten     OpenUnknownProducer  "nothing is stored" would be a guess;
 //	  that could be it, and something                          to a fresh producer it would say "begin
-//	  was sent or acked, or it is fresh                        at the start"
+//	  was sent or acked, or it is fresh                        at the start". What the log has of it
+//	                                                           says neither where it ends nor what
+//	                                                           fence has passed
 //	something of the lane is pending      OpenWait
 //	L < acked                             OpenDataLoss         the log is older than the producer
 //	another batch ends there, or none     OpenDataLoss         the log has another history

@@ -60,7 +60,9 @@ type Resolution struct {
 // the batch, L the last sequence of the lane.
 //
 //	lane not in memory, not looked for      Load
-//	lane unknown, may have been forgotten   Unknowable
+//	lane unknown, may have been forgotten   LookUp      then Stored or Never by what stands there;
+//	                                                    where nothing does, Unknowable: the batch
+//	                                                    may have been there, and may still come
 //	lane unknown                            NotYet      nothing of the producer was ever here
 //	a batch of the window, pending          InFlight
 //	a batch of the window                   Stored
@@ -83,7 +85,7 @@ func Resolve(lane *Lane, id Identity, ev Evidence) Resolution {
 	case h == nil && !ev.Loaded:
 		return Resolution{Kind: ResolveLoad, Offset: UnknownOffset}
 	case h == nil && ev.Forgotten:
-		return unknowable("the lane may have been forgotten")
+		return resolveForgotten(id, ev)
 	case h == nil:
 		return Resolution{Kind: ResolveNotYet, Offset: UnknownOffset, Reason: "nothing of the producer was ever stored here"}
 	case e != nil:
@@ -125,6 +127,29 @@ func (e *entry) resolve(id Identity, ev Evidence) Resolution {
 	return r
 }
 
+// resolveForgotten is for a lane that may have been here. "Not stored" can only be said where
+// another batch proves it.
+func resolveForgotten(id Identity, ev Evidence) Resolution {
+	f := ev.LookedUp
+	switch f.Found {
+	case NotLookedUp:
+		if !planted.IndexesUnasked {
+			return Resolution{Kind: ResolveLookUp, Offset: UnknownOffset}
+		}
+	case FoundDamaged:
+		return unreadable(f)
+	case FoundBatch:
+		if e := f.entry(); e.touches(id) {
+			return e.resolve(id, ev)
+		}
+	}
+	return unknowable("the lane may have been forgotten, and the batch is not found in the log")
+}
+
+func unreadable(f Finding) Resolution {
+	return Resolution{Kind: ResolveStored, Offset: f.BaseOffset, Unreadable: true, Reason: "what the lane stored there cannot be read any more"}
+}
+
 func resolveByLookUp(id Identity, ev Evidence) Resolution {
 	f := ev.LookedUp
 	switch f.Found {
@@ -133,7 +158,7 @@ func resolveByLookUp(id Identity, ev Evidence) Resolution {
 	case FoundRemoved:
 		return Resolution{Kind: ResolveStored, Offset: UnknownOffset, Reason: "retention has removed what the lane stored there"}
 	case FoundDamaged:
-		return Resolution{Kind: ResolveStored, Offset: f.BaseOffset, Unreadable: true, Reason: "what the lane stored there cannot be read any more"}
+		return unreadable(f)
 	case FoundBatch:
 		if e := f.entry(); e.touches(id) {
 			return e.resolve(id, ev)

@@ -12,6 +12,7 @@ func TestResolve(t *testing.T) {
 	forgotten := loaded
 	forgotten.Forgotten = true
 	found := func(f Finding) Evidence { ev := loaded; ev.LookedUp = f; return ev }
+	gone := func(f Finding) Evidence { ev := forgotten; ev.LookedUp = f; return ev }
 	at := func(id Identity, offset batchfmt.Offset) Finding {
 		return Finding{Found: FoundBatch, BaseOffset: offset, Base: id.Base, Last: id.Last, Digest: id.Digest}
 	}
@@ -37,7 +38,14 @@ func TestResolve(t *testing.T) {
 		until  batchfmt.Offset
 	}{
 		{"not looked for", nil, ident(1, 0, 9), settled, ResolveLoad, -1, 0},
-		{"may have been forgotten", nil, ident(1, 0, 9), forgotten, ResolveUnknowable, -1, 0},
+		{"may have been forgotten", nil, ident(1, 0, 9), forgotten, ResolveLookUp, -1, 0},
+		{"forgotten, and found", nil, ident(1, 0, 9), gone(at(ident(1, 0, 9), 100)), ResolveStored, 100, 0},
+		{"forgotten, and found another", nil, ident(1, 0, 9), gone(at(other(ident(1, 0, 9)), 100)), ResolveNever, -1, 0},
+		{"forgotten, and found what touches it", nil, ident(1, 5, 14), gone(at(ident(1, 0, 9), 100)), ResolveNever, -1, 0},
+		{"forgotten, and found what stands before it", nil, ident(1, 10, 19), gone(at(ident(1, 0, 9), 100)), ResolveUnknowable, -1, 0},
+		{"forgotten, and unreadable", nil, ident(1, 0, 9), gone(Finding{Found: FoundDamaged, BaseOffset: 98}), ResolveStored, 98, 0},
+		{"forgotten, and not found", nil, ident(1, 0, 9), gone(Finding{Found: FoundNothing}), ResolveUnknowable, -1, 0},
+		{"forgotten, and removed perhaps", nil, ident(1, 0, 9), gone(Finding{Found: FoundRemoved}), ResolveUnknowable, -1, 0},
 		{"never here", nil, ident(1, 0, 9), loaded, ResolveNotYet, -1, 0},
 		{"only opened", &Lane{open: true}, ident(1, 0, 9), loaded, ResolveNotYet, -1, 0},
 		{"pending", laneOf(ident, 1, 1), ident(1, 0, 9), pending, ResolveInFlight, 100, 110},

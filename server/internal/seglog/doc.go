@@ -131,12 +131,17 @@
 //   - a bad place is followed by so many beginnings of batches that to look at all of them
 //     would take no end.
 //
+// It refuses too, with a [*VersionError], where a newer release has written: a segment of another
+// format, or a batch of a version that is not known and whose front verifies. To this release
+// they would look like damage, and at the end of the log like something to cut.
+//
 // # After recovery
 //
 // A read from within a hole is a [*CorruptError] that says where to go on; [Log.Replay] goes
 // over holes and tells of them; [Log.FindBack] says that what it did not find may be in one.
 // A read, a replay or a [Log.Scrub] that meets a bad batch makes a hole of it, in memory: the
-// next Open, or whoever comes to it then, finds it again. [Verify] looks at a log that is not
+// next Open, or whoever comes to it then, finds it again. [Log.Remains] tells the digests of
+// batches in a hole whose fronts are good. [Verify] looks at a log that is not
 // open.
 //
 // # What is never done

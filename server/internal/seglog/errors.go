@@ -26,6 +26,18 @@ var (
 	errReadBack = errors.New("the disk does not give back what was written")
 )
 
+// A VersionError says that a newer release has written into the log. This one leaves it as it
+// is: what it cannot read is not damage, and nothing of it may be cut off or put aside.
+type VersionError struct {
+	What    string // of which the version is
+	Version int
+	Known   int // the newest that is known here
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s has version %d, the newest that this release knows is %d: start a newer release", e.What, e.Version, e.Known)
+}
+
 // A CorruptError says where stored bytes are not what was written.
 type CorruptError struct {
 	Segment  string          // name of the file

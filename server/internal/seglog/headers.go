@@ -2,6 +2,7 @@ package seglog
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/quoin-io/quoin/batchfmt"
 )
@@ -15,15 +16,9 @@ import (
 //
 // The segment is the one that holds from; an offset outside of the log is ErrOutOfRange.
 func (l *Log) Headers(from, to Offset, fn func(b batchfmt.Batch, pos int64) bool) (next Offset, damaged bool, err error) {
-	l.mu.RLock()
-	v, end, start := l.view(l.find(from)), l.mu.tail.next, l.mu.segs[0].base
-	closed := l.mu.closed
-	l.mu.RUnlock()
-	switch {
-	case closed:
-		return from, false, ErrClosed
-	case from < start || from > end:
-		return from, false, ErrOutOfRange
+	v, err := l.holding(from)
+	if err != nil {
+		return from, false, err
 	}
 	w := openWindow(nil, 0)
 	defer w.done()
@@ -49,6 +44,68 @@ func (l *Log) Headers(from, to Offset, fn func(b batchfmt.Batch, pos int64) bool
 			next = c.at.next
 		}
 	}
+}
+
+// holding is the segment that holds an offset of the log, or its end.
+func (l *Log) holding(offset Offset) (view, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	switch {
+	case l.mu.closed:
+		return view{}, ErrClosed
+	case offset < l.mu.segs[0].base || offset > l.mu.tail.next:
+		return view{}, ErrOutOfRange
+	}
+	return l.view(l.find(offset)), nil
+}
+
+// Remains calls fn for what is left of batches that cannot be read any more: the fronts that
+// verify, of batches at the offsets [from, to), in order, until fn returns false. A front has a
+// check of its own which covers the digest, so it is known what batch that was, and nothing
+// else of it. Only damage that is known is looked at, and in each damaged place only what stands
+// in front of the first bad front.
+//
+// The segment is the one that holds from; an offset outside of the log is ErrOutOfRange.
+func (l *Log) Remains(from, to Offset, fn func(offset Offset, digest batchfmt.Digest) bool) error {
+	v, err := l.holding(from)
+	if err != nil {
+		return err
+	}
+	w := openWindow(nil, 0)
+	defer w.done()
+	_, done, err := l.cursor(v, w)
+	if err != nil {
+		return err
+	}
+	for _, h := range v.holes {
+		if h.next <= from || to <= h.from {
+			continue
+		}
+		var more bool
+		if more, err = remainsOf(w, h, from, to, fn); !more || err != nil {
+			break
+		}
+	}
+	return errors.Join(err, done())
+}
+
+// remainsOf goes from front to front in a hole; more is false when fn has enough.
+func remainsOf(w *window, h hole, from, to Offset, fn func(Offset, batchfmt.Digest) bool) (more bool, err error) {
+	for pos := h.pos; pos < h.end; {
+		b, err := w.header(pos)
+		if isFormat(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read what is left of a batch: %w", err)
+		}
+		at := b.BaseOffset()
+		if !b.IsControl() && max(from, h.from) <= at && at < min(to, h.next) && !fn(at, b.Digest()) {
+			return false, nil
+		}
+		pos += int64(b.Size())
+	}
+	return true, nil
 }
 
 // ActiveBase is the base offset of the segment that is written.

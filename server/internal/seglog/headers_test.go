@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/quoin-io/quoin/batchfmt"
@@ -61,4 +62,56 @@ func TestHeaders(t *testing.T) {
 	if base := l.ActiveBase(); base != 48 {
 		t.Errorf("the active segment is %d", base)
 	}
+}
+
+// Of a batch whose body is bad the front is left, and of one whose front is bad nothing.
+func TestRemains(t *testing.T) {
+	s := store(t, small(), 25) // batches of two records, six to a segment
+	size := s.all[0].Size()
+	edit(t, s.mem, segName(12), func(b []byte) []byte {
+		b[int(segHeaderSize)+1*size-1] ^= 1 // the body of [12,14)
+		b[int(segHeaderSize)+3*size-1] ^= 1 // the body of [16,18)
+		b[int(segHeaderSize)+4*size-1] ^= 1 // the body of [18,20)
+		b[int(segHeaderSize)+5*size+5] ^= 1 // the front of [22,24)
+		return b
+	})
+	l, _ := mustOpen(t, s.mem, s.cfg)
+	defer l.Close()
+	remains := func(from, to Offset, most int) (got []Offset) {
+		t.Helper()
+		must(t, l.Remains(from, to, func(at Offset, digest batchfmt.Digest) bool {
+			if want := s.all[at/2]; want.BaseOffset() != at || want.Digest() != digest {
+				t.Errorf("at %d: digest %x", at, digest)
+			}
+			got = append(got, at)
+			return len(got) != most
+		}))
+		return got
+	}
+	for at := Offset(12); at < 24; at += 2 {
+		if _, err := l.BatchAt(at); err != nil {
+			wantCorrupt(t, err)
+		}
+	}
+	rows := []struct {
+		name     string
+		from, to Offset
+		most     int
+		want     []Offset
+	}{
+		{"of a segment", 12, 24, 0, []Offset{12, 16, 18}},
+		{"from an offset on", 14, 24, 0, []Offset{16, 18}},
+		{"up to an offset", 12, 18, 0, []Offset{12, 16}},
+		{"until it is enough", 12, 24, 2, []Offset{12, 16}},
+		{"of a bad front", 20, 24, 0, nil},
+		{"of a segment without damage", 24, 36, 0, nil},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if got := remains(row.from, row.to, row.most); !slices.Equal(got, row.want) {
+				t.Errorf("got %v, want %v", got, row.want)
+			}
+		})
+	}
+	wantErr(t, l.Remains(l.End()+1, noLimit, nil), ErrOutOfRange)
 }

@@ -119,12 +119,25 @@ func (l *Log) Segments() []SegmentInfo {
 	defer l.mu.RUnlock()
 	infos := make([]SegmentInfo, len(l.mu.segs))
 	for i, s := range l.mu.segs {
-		infos[i] = SegmentInfo{s.base, s.next, s.size, s.check}
-		if s.missing {
-			infos[i].Bytes = 0
-		}
+		infos[i] = s.info()
 	}
 	return infos
+}
+
+// Segment describes the segment that begins at an offset; false is none.
+func (l *Log) Segment(base Offset) (SegmentInfo, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	s := l.mu.segs[l.find(base)]
+	return s.info(), s.base == base
+}
+
+func (s *segment) info() SegmentInfo {
+	i := SegmentInfo{s.base, s.next, s.size, s.check}
+	if s.missing {
+		i.Bytes = 0
+	}
+	return i
 }
 
 // usable says why the log takes no appends and no syncs; l.mu is held.

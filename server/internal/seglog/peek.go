@@ -152,7 +152,9 @@ func (k *peeker) headless(s *surveyed, w *window) error {
 	if err != nil {
 		return err
 	}
-	if _, err := parseSegHeader(head, s.base); err != nil {
+	if _, err := parseSegHeader(head, s.base); isNewer(err) {
+		return err
+	} else if err != nil {
 		s.head = err.Error()
 		r := recovery{segs: k.segs}
 		if len(k.bases) > 1 {

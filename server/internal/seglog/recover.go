@@ -193,7 +193,9 @@ func (r *recovery) survey(i int, before segEnd) (s surveyed, err error) {
 	if err != nil {
 		return s, err
 	}
-	if h, err := parseSegHeader(header, base); err != nil {
+	if h, err := parseSegHeader(header, base); isNewer(err) {
+		return s, err
+	} else if err != nil {
 		s.head = err.Error()
 	} else {
 		s.check = h.check

@@ -58,7 +58,7 @@ func parseSegHeader(b []byte, base Offset) (segHeader, error) {
 	case h.check != xxhash.Sum64(b[:24]):
 		return segHeader{}, fmt.Errorf("segment header has a wrong check")
 	case version != segVersion:
-		return segHeader{}, fmt.Errorf("segment format version %d is not known, only %d", version, segVersion)
+		return segHeader{}, &VersionError{What: "segment " + segName(base), Version: int(version), Known: segVersion}
 	case h.base != base:
 		return segHeader{}, fmt.Errorf("segment header says base offset %d, the name %d", h.base, base)
 	}

@@ -184,7 +184,9 @@ func (v *verifier) segment(i int, before segEnd) (end segEnd, err error) {
 	if err != nil {
 		return end, err
 	}
-	if h, err := parseSegHeader(head, s.base); err == nil {
+	if h, err := parseSegHeader(head, s.base); isNewer(err) {
+		return end, err
+	} else if err == nil {
 		s.check = h.check
 	} else if err := v.header(&s, w, err); err != nil {
 		return end, err

@@ -122,6 +122,8 @@ func (r *walker) stretch() (why, err error) {
 			}
 		} else if !isFormat(err) {
 			return nil, err
+		} else if err := r.w.newer(r.end.size); err != nil {
+			return nil, err
 		}
 		if err == nil && nextOf(b) > r.limit {
 			err = fmt.Errorf("the batch up to offset %d reaches over the start of the next segment, %d", nextOf(b), r.limit)

@@ -3,6 +3,7 @@ package seglog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -123,6 +124,28 @@ func parseVerified(b []byte) (batchfmt.Batch, error) {
 func isFormat(err error) bool {
 	var f *batchfmt.FormatError
 	return errors.As(err, &f)
+}
+
+// isNewer reports whether a newer release has written what cannot be read.
+func isNewer(err error) bool {
+	_, ok := errors.AsType[*VersionError](err)
+	return ok
+}
+
+// newer is a *VersionError if a batch of a newer release begins at pos, else nil; or an error
+// of the disk.
+func (w *window) newer(pos int64) error {
+	b, err := w.at(pos, batchfmt.FrontSize)
+	if isFormat(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if v, ok := batchfmt.NewerVersion(b); ok {
+		return &VersionError{What: fmt.Sprintf("the batch at byte %d", pos), Version: int(v), Known: int(batchfmt.Version2)}
+	}
+	return nil
 }
 
 // onlyZeros reports whether there is nothing but zeros from pos on.

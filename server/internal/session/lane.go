@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -292,7 +293,10 @@ func (ls *laneStream) submit(l *lane, m *wire.Produce, buf *buffers.Buffer) *wir
 // checkBatch is what a batch must pass before the owner sees it.
 func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
 	batch, err := batchfmt.Parse(b)
+	format, isFormat := errors.AsType[*batchfmt.FormatError](err)
 	switch {
+	case isFormat && format.Version != 0:
+		return batch, wire.Errorf(wire.CodeVersionUnsupported, "this server takes batches of version 1 and 2, not %d: upgrade the server", format.Version)
 	case err != nil:
 		return batch, wire.Errorf(wire.CodeCorruptBatch, "%v", err)
 	case batch.Size() != len(b):

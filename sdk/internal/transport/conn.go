@@ -242,6 +242,9 @@ func (c *Conn) request(ctx context.Context, m wire.Message) (wire.Message, error
 	// and then Close fails. The reply is on its way all the same; Read says if it is not.
 	_ = stream.Close()
 	reply, err := wire.Read(stream)
+	if errors.Is(err, wire.ErrFrame) {
+		return nil, fmt.Errorf("the answer to %v cannot be read: %w", m.Kind(), err) // nor would the next one
+	}
 	if err != nil {
 		return nil, c.streamError(ctx, err)
 	}

@@ -277,6 +277,7 @@ func TestRequests(t *testing.T) {
 		"refused":  func(s *quic.Stream) { wire.Write(s, wire.Errorf(wire.CodeUnknownTopic, "gone")); s.Close() },
 		"reset":    func(s *quic.Stream) { s.CancelWrite(quic.StreamErrorCode(wire.CodeInternal)) },
 		"no reply": func(s *quic.Stream) { s.Close() },
+		"nonsense": func(s *quic.Stream) { s.Write([]byte("no frame at all")); s.Close() },
 		"throttled once": func(s *quic.Stream) {
 			if count.Add(1) == 1 {
 				wire.Write(s, wire.Errorf(wire.CodeThrottled, ""))
@@ -326,6 +327,7 @@ func TestRequests(t *testing.T) {
 		good  func(error) bool
 	}{
 		{"ok", false, func(err error) bool { return err == nil }},
+		{"nonsense", true, func(err error) bool { return errors.Is(err, wire.ErrFrame) && !errors.Is(err, ErrLost) }},
 		{"refused", true, func(err error) bool { return errors.As(err, &refusal) && refusal.Code == wire.CodeUnknownTopic }},
 		{"reset", false, func(err error) bool {
 			return errors.Is(err, ErrLost) && strings.Contains(err.Error(), "INTERNAL_ERROR")

@@ -120,6 +120,9 @@ var resultFlags = []string{"duplicate", "verified", "not-stored", "provisional"}
 
 // ProduceResult is the outcome of one batch.
 //
+// Where all batches of an opening ask for one durability, successes come in the order in which
+// they were sent. Clients rely on it: one that is missing in front of a later one was lost.
+//
 // A result waits for what it rests on and for nothing else. So where a lane mixes durabilities a
 // provisional one overtakes those of earlier batches that wait for their sync; it tells of its
 // own batch and of no other.

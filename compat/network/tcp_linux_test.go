@@ -85,18 +85,18 @@ func sendTCP(ctx context.Context, addr string, p *pace) error {
 	read := make(chan error, 1)
 	go func() { // ends with the last answer, or the connection
 		in, number := bufio.NewReader(c), make([]byte, numberBytes)
-		for range p.waits {
+		for range len(p.taken) + ackPartitions {
 			if _, err := io.ReadFull(in, number); err != nil {
 				read <- err
 				return
 			}
-			p.acknowledged(int(binary.BigEndian.Uint32(number)))
+			p.acknowledged(int(int32(binary.BigEndian.Uint32(number))), passage{})
 		}
 		read <- nil
 	}()
 	frame := make([]byte, numberBytes+ackRecord)
 	err = p.run(func(n int) error {
-		binary.BigEndian.PutUint32(frame, uint32(n))
+		binary.BigEndian.PutUint32(frame, uint32(int32(n)))
 		_, err := c.Write(frame)
 		return err
 	})

@@ -41,7 +41,7 @@ type Batch struct {
 	dropped    error // why it ends as not stored, proved, when what stands before it has ended; nil if it does not
 	stored     *wire.ProduceResult
 	refusal    *wire.Error // the last answer that was not success
-	ended      *Outcome    // in a plain lane, which it has as soon as those before it have theirs; nil for none
+	ended      *Outcome    // in a plain lane, until those before it have theirs, or of what is yet to be settled; nil for none
 }
 
 // Last is the sequence of the last record.

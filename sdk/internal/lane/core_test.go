@@ -143,7 +143,7 @@ var stories = []struct {
 		r.ready()
 		r.enqueueAll(2, 1)
 		r.err(0, wire.CodeCorruptBatch)
-		r.wait(firstPatience - 1)
+		r.wait(minPatience - 1)
 		if r.core.Room(r.now) {
 			r.log = append(r.log, "there is room before the answer")
 		}
@@ -158,7 +158,7 @@ var stories = []struct {
 		r.ready()
 		r.enqueueAll(2, 1)
 		r.err(0, wire.CodeMessageTooLarge)
-		r.wait(firstPatience - time.Millisecond)
+		r.wait(minPatience - time.Millisecond)
 		r.err(1, wire.CodeOutOfOrder)
 		r.enqueue(1)
 	}, []string{"send 0-0", "send 1-1", "0-0 not stored: MESSAGE_TOO_LARGE", "1-1 not stored: MESSAGE_TOO_LARGE", "send 0-0"}},
@@ -246,8 +246,8 @@ var stories = []struct {
 	{"answers that do not come when the lane fails are not waited for beyond the delivery timeout", func(r *rig) {
 		r.ready()
 		r.enqueueAll(3, 1)
-		r.wait(firstPatience - 1)
-		r.now = r.now.Add(testDelivery - firstPatience)
+		r.wait(minPatience - 1)
+		r.now = r.now.Add(testDelivery - minPatience)
 		r.err(0, wire.CodeMessageTooLarge)
 		r.wait(1)
 		r.wait(testGrace)
@@ -402,16 +402,16 @@ var stories = []struct {
 	{"an answer that never comes is asked for again, ever more patiently", func(r *rig) {
 		r.ready()
 		r.enqueue(1)
-		r.wait(firstPatience)
+		r.wait(minPatience)
 		r.opened(0)
-		r.wait(2 * firstPatience)
+		r.wait(2 * minPatience)
 		r.opened(0)
 		r.duplicate(0, 0)
 	}, []string{"send 0-0", "open acked -1 sent 0", "send 0-0", "open acked -1 sent 0", "send 0-0", "0-0 stored at 0"}},
 
 	{"an opening that is never answered is repeated", func(r *rig) {
 		r.connect()
-		r.wait(openPatience)
+		r.wait(minPatience)
 		r.opened(-1)
 		r.enqueue(1)
 	}, []string{"open acked -1 sent -1", "open acked -1 sent -1", "send 0-0"}},

@@ -12,7 +12,7 @@ import (
 // startFailing sends nothing any more and waits a moment for the answers that are still
 // on their way: each of them may prove that its batch is not stored.
 func (c *Core) startFailing(now time.Time, cause error) {
-	c.mode, c.cause, c.stopAt = failing, cause, now.Add(c.patience.forAnswer())
+	c.mode, c.cause, c.stopAt = failing, cause, now.Add(c.patience.length())
 	if at := c.Deadline(); !at.IsZero() && at.Before(c.stopAt) {
 		c.stopAt = at
 	}

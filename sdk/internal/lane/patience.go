@@ -7,12 +7,10 @@ import "time"
 // forgotten it. To open the lane anew then only gives a busy server the same work twice. So
 // patience is there for servers with a fault, and is long for the others.
 const (
-	// minPatience is longer than a connection lives whose server has fallen silent: package
-	// transport ends that within about four seconds.
-	minPatience   = 5 * time.Second
-	firstPatience = 10 * time.Second // before any answer was timed
-	maxPatience   = time.Minute
-	openPatience  = 10 * time.Second // for LaneOpened: the server may have work to finish first
+	// minPatience is longer than a connection lives whose server has fallen silent, which package
+	// transport ends within about four seconds, and than nearly any pause of a disk.
+	minPatience = 10 * time.Second
+	maxPatience = time.Minute
 	// gapPatience is for an answer that was overtaken. A server answers what came in one
 	// opening in its order, so that such an answer is one that it has lost.
 	gapPatience = 200 * time.Millisecond
@@ -43,21 +41,9 @@ func (p *patience) answered(d time.Duration) {
 // exhausted notes that what was waited for did not come.
 func (p *patience) exhausted() { p.losses++ }
 
-// forAnswer is how long the answer to a batch may take.
-func (p *patience) forAnswer() time.Duration {
-	if p.usual == 0 {
-		return p.lengthened(firstPatience)
-	}
-	return p.lengthened(max(p.usual+4*p.spread, minPatience))
-}
-
-// forOpening is how long LaneOpened may take. It waits for what the server has in flight of
-// the lane, as the answers to batches do.
-func (p *patience) forOpening() time.Duration {
-	return p.lengthened(max(p.usual+4*p.spread, openPatience))
-}
-
-func (p *patience) lengthened(d time.Duration) time.Duration {
-	d = min(d, maxPatience)
+// length is how long the answer to a batch may take, and that to an opening, which waits for what
+// the server has in flight of the lane.
+func (p *patience) length() time.Duration {
+	d := min(max(p.usual+4*p.spread, minPatience), maxPatience)
 	return min(d<<min(p.losses, 6), maxPatience)
 }

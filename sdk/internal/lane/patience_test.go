@@ -18,19 +18,19 @@ func TestPatience(t *testing.T) {
 		answers []time.Duration
 		lost    int // times at its end, behind the answers
 		want    time.Duration
-		opening time.Duration
 	}{
-		{"nothing is known", nil, 0, firstPatience, openPatience},
-		{"nothing is known, and nothing came", nil, 1, 2 * firstPatience, 2 * openPatience},
-		{"quick answers: a pause of the server is no loss", times(100, time.Millisecond), 0, minPatience, openPatience},
-		{"answers without any delay", times(100, 0), 0, minPatience, openPatience},
-		{"the first answer stands for three times its time", times(1, 3*time.Second), 0, 9 * time.Second, openPatience},
-		{"slow ones, all alike", times(100, 8*time.Second), 0, 8 * time.Second, openPatience},
-		{"mostly quick, and each fourth takes four seconds", times(100, 0, 0, 0, 4*time.Second), 0, 8506 * time.Millisecond, openPatience},
-		{"slow for a time, and quick since", append(times(100, 8*time.Second), times(100, 10*time.Millisecond)...), 0, minPatience, openPatience},
-		{"quick, and one did not come", times(100, time.Millisecond), 1, 2 * minPatience, 2 * openPatience},
-		{"quick, and three in a row did not come", times(100, time.Millisecond), 3, 8 * minPatience, maxPatience},
-		{"never longer than the most", times(1, time.Hour), 100, maxPatience, maxPatience},
+		{"nothing is known", nil, 0, minPatience},
+		{"nothing is known, and nothing came", nil, 1, 2 * minPatience},
+		{"quick answers: a pause of the server is no loss", times(100, time.Millisecond), 0, minPatience},
+		{"answers without any delay", times(100, 0), 0, minPatience},
+		{"the first answer stands for three times its time", times(1, 6*time.Second), 0, 18 * time.Second},
+		{"slow ones, all alike", times(100, 12*time.Second), 0, 12 * time.Second},
+		{"mostly quick, and each fourth takes eight seconds", times(100, 0, 0, 0, 8*time.Second), 0, 17012 * time.Millisecond},
+		{"slow for a time, and quick since", append(times(100, 12*time.Second), times(100, 10*time.Millisecond)...), 0, minPatience},
+		{"quick, and one did not come", times(100, time.Millisecond), 1, 2 * minPatience},
+		{"quick, and two in a row did not come", times(100, time.Millisecond), 2, 4 * minPatience},
+		{"quick, and many in a row did not come", times(100, time.Millisecond), 100, maxPatience},
+		{"never longer than the most", times(1, time.Hour), 0, maxPatience},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,11 +41,8 @@ func TestPatience(t *testing.T) {
 			for range tt.lost {
 				p.exhausted()
 			}
-			if got := p.forAnswer().Round(time.Millisecond); got != tt.want {
-				t.Errorf("for an answer %v, want %v", got, tt.want)
-			}
-			if got := p.forOpening().Round(time.Millisecond); got != tt.opening {
-				t.Errorf("for an opening %v, want %v", got, tt.opening)
+			if got := p.length().Round(time.Millisecond); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
 	}
@@ -113,8 +110,8 @@ var patienceStories = []struct {
 
 	{"an opening that is never answered is repeated ever more patiently", func(r *rig) {
 		r.connect()
-		r.wait(openPatience)
-		r.wait(2*openPatience - 1)
+		r.wait(minPatience)
+		r.wait(2*minPatience - 1)
 		r.log = append(r.log, "twice as long")
 		r.wait(1)
 	}, []string{"open acked -1 sent -1", "open acked -1 sent -1", "twice as long", "open acked -1 sent -1"}},

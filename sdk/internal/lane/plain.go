@@ -322,7 +322,7 @@ func (p *Plain) startFailing(now time.Time, cause error) {
 	if p.mode == failing {
 		return
 	}
-	p.mode, p.cause, p.stopAt = failing, cause, now.Add(firstPatience)
+	p.mode, p.cause, p.stopAt = failing, cause, now.Add(minPatience)
 }
 
 // finish gives every batch its outcome, and the lane is over.
@@ -365,7 +365,7 @@ func (p *Plain) Tick(now time.Time) {
 	case p.mode == open && p.reopen && !p.awaits(): // the answers did not come in time
 		p.mode, p.reopen = pausing, false
 		p.pause(now, 0)
-	case p.mode == opening && !now.Before(p.openedAt.Add(openPatience)):
+	case p.mode == opening && !now.Before(p.openedAt.Add(minPatience)):
 		p.openAgain(now)
 	case p.mode == pausing && !now.Before(p.resumeAt):
 		p.openAgain(now)
@@ -398,7 +398,7 @@ func (p *Plain) NextTick() time.Time {
 	case failing:
 		add(p.stopAt)
 	case opening:
-		add(p.openedAt.Add(openPatience))
+		add(p.openedAt.Add(minPatience))
 	case pausing, open:
 		if !p.held {
 			add(p.resumeAt)

@@ -164,7 +164,7 @@ func TestPlain(t *testing.T) {
 			r.enqueue(3)
 			r.err(0, wire.CodeUnknownTopicID)
 			r.err(1, wire.CodeUnknownTopicID)
-			r.wait(firstPatience)
+			r.wait(minPatience)
 		},
 			[]string{"send 0-0", "send 1-1", "send 2-2", "0-0 not stored: UNKNOWN_TOPIC_ID", "1-1 not stored: UNKNOWN_TOPIC_ID",
 				"2-2 unknown: UNKNOWN_TOPIC_ID", "fail: UNKNOWN_TOPIC_ID"}},
@@ -201,7 +201,7 @@ func TestPlain(t *testing.T) {
 		{"closed with nothing under way", false, func(r *plainRig) { r.close(time.Second) }, []string{"fail: closed"}},
 		{"success without an offset", false, func(r *plainRig) { r.enqueue(1); r.answer(0, wire.CodeOK, -1) },
 			[]string{"send 0-0", "0-0 unknown: PROTOCOL_ERROR", "fail: PROTOCOL_ERROR"}},
-		{"no answer to the opening", false, func(r *plainRig) { r.lost(); r.back(); r.wait(openPatience) }, []string{"open", "open"}},
+		{"no answer to the opening", false, func(r *plainRig) { r.lost(); r.back(); r.wait(minPatience) }, []string{"open", "open"}},
 		{"the connection drains", false, func(r *plainRig) {
 			r.enqueue(1)
 			r.lane.Hold()

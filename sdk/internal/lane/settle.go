@@ -213,13 +213,17 @@ func (c *Core) settledStored(b *Batch, m *wire.Resolved) {
 	c.report(b, m)
 }
 
-// report tells what became of b if it was told to be unknown.
+// report tells what became of b if it was told to be unknown. Of one that was proved not to be
+// stored its outcome said so.
 func (c *Core) report(b *Batch, m *wire.Resolved) {
 	i := slices.Index(c.unsettled, b)
 	if i < 0 {
 		return
 	}
 	c.unsettled = slices.Delete(c.unsettled, i, i+1)
+	if b.ended.Fate == NotStored && m.Outcome != wire.ResolveStored {
+		return
+	}
 	found := *m
 	c.out = append(c.out, Action{Kind: Report, Batch: b, Found: &found})
 }
@@ -329,6 +333,7 @@ func (c *Core) tickSettling(now time.Time) {
 		o := c.finalOutcome(b)
 		c.complete(b, o)
 		if o.Fate != Stored { // also where it is proved: its sequences are free only once that is told
+			b.ended = &o
 			c.unsettled = append(c.unsettled, b)
 		}
 	}

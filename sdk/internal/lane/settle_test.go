@@ -359,6 +359,24 @@ func TestSealedAnewAndNeverSentIsNotUnknown(t *testing.T) {
 	}
 }
 
+// What was sealed anew and never handed over ends as not stored while it is being settled. The
+// answer says no more than that and is not reported.
+func TestSealedAnewAndSettledTooLateIsNotReported(t *testing.T) {
+	r := newRig()
+	r.ready()
+	r.enqueueAll(1, 1)
+	r.fencedOff(0)
+	r.raised()
+	r.disconnect()
+	r.log = nil
+	r.wait(testDelivery + testGrace)
+	r.never(-1)
+	want := []string{"settle 0-0", "0-0 not stored: delivery timeout", "raise to 2"}
+	if diff := cmp.Diff(want, r.log); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
 // A batch that ends as not stored behind one that ends as unknown, and is stored after all,
 // leaves no hole in the sequences: the next batch goes where the server waits.
 func TestNoHoleBehindWhatWasUnknown(t *testing.T) {

@@ -35,7 +35,7 @@ func (c *Core) Tick(now time.Time) {
 		}
 		return
 	case c.mode == opening:
-		if !now.Before(c.openedAt.Add(c.patience.forOpening())) {
+		if !now.Before(c.openedAt.Add(c.patience.length())) {
 			c.patience.exhausted()
 			c.openAgain(now)
 		}
@@ -70,7 +70,7 @@ func (c *Core) openAgain(now time.Time) {
 // answerDue is when the next answer that has not come is taken as lost, and whether that is
 // since it was overtaken.
 func (c *Core) answerDue() (due time.Time, gap bool) {
-	patience := c.patience.forAnswer()
+	patience := c.patience.length()
 	for _, b := range c.queue {
 		if !b.unanswered {
 			continue
@@ -102,7 +102,7 @@ func (c *Core) NextTick() time.Time {
 	case settling:
 		return c.tellAt()
 	case opening:
-		add(c.openedAt.Add(c.patience.forOpening()))
+		add(c.openedAt.Add(c.patience.length()))
 	case pausing:
 		if !c.held {
 			add(c.resumeAt)

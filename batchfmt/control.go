@@ -130,7 +130,7 @@ func checkControlData(data []byte, off int) error {
 	last := int64(binary.LittleEndian.Uint64(data[ctlLast:]))
 	switch {
 	case kind != ControlFence && kind != ControlClose:
-		return fieldError("control kind", off+ctlKind, "%d is not known", uint8(kind))
+		return newerError("control kind", off+ctlKind, "%d is not known", uint8(kind))
 	case has > MaxPositionBytes:
 		return fieldError("control position", off+ctlPositionLen, "%d bytes are over the limit, %d", has, MaxPositionBytes)
 	case has != position:

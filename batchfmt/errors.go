@@ -13,6 +13,10 @@ type FormatError struct {
 	// Version is the batch version when the error is that this package does not know
 	// it; else 0. Front.Size still allows to step over such a batch.
 	Version Version
+	// Newer is set when the batch is of a later release, as far as one can tell: its version,
+	// or a bit, a number or an extension that must be known, is not. Where the checksums agree
+	// nothing is damaged, and whoever reads is to be upgraded.
+	Newer bool
 }
 
 func (e *FormatError) Error() string {
@@ -24,6 +28,13 @@ func (e *FormatError) Short() bool { return e.Need > 0 }
 
 func fieldError(field string, off int, format string, args ...any) error {
 	return &FormatError{Field: field, Offset: off, Reason: fmt.Sprintf(format, args...)}
+}
+
+// newerError is fieldError for what a later release may have given a meaning.
+func newerError(field string, off int, format string, args ...any) error {
+	err := fieldError(field, off, format, args...).(*FormatError)
+	err.Newer = true
+	return err
 }
 
 func short(b []byte, want int) error {

@@ -129,7 +129,7 @@ func (b Batch) checkExtension(typ uint16, data []byte, off int) error {
 	case typ == ExtControl:
 		return checkControlData(data, off+extHeaderBytes)
 	case typ&ExtCritical != 0:
-		return fieldError("extension", off, "type %#04x is critical and not known", typ)
+		return newerError("extension", off, "type %#04x is critical and not known", typ)
 	}
 	return nil
 }

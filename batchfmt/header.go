@@ -105,6 +105,25 @@ func NewerVersion(b []byte) (Version, bool) {
 	return v, v > Version2 && binary.LittleEndian.Uint32(b[offFrontCheck:]) == frontCheck(b)
 }
 
+// NewerContent reports why the batch that b holds, whole and with both checks in agreement, cannot
+// be read although nothing of it is damaged: it has something of a later release that must be
+// known. It is nil for all other bytes.
+func NewerContent(b []byte) *FormatError {
+	front, err := ParseFront(b)
+	if err != nil || len(b) < front.Size {
+		return nil
+	}
+	whole := Batch{b[:front.Size:front.Size]}
+	if whole.Size() < HeaderSize1 || whole.VerifyFront() != nil || whole.Verify() != nil {
+		return nil
+	}
+	_, err = Parse(whole.b)
+	if f, ok := err.(*FormatError); ok && f.Newer {
+		return f
+	}
+	return nil
+}
+
 // checkFrontBytes looks at magic, version and size as soon as their bytes are there, so
 // that garbage is called garbage and not "too short".
 func checkFrontBytes(b []byte) error {

@@ -22,7 +22,7 @@ func Parse(b []byte) (Batch, error) {
 		header = HeaderSize2
 	default:
 		err := fieldError("version", offVersion, "%d is not known, only 1 and 2", front.Version).(*FormatError)
-		err.Version = front.Version
+		err.Version, err.Newer = front.Version, true
 		return Batch{}, err
 	}
 	if front.Size < header {
@@ -61,11 +61,11 @@ func (b Batch) checkHeader(header int) error {
 	attrs := b.Attributes()
 	switch {
 	case attrs&^attrKnown != 0:
-		return fieldError("attributes", offAttributes, "%#04x has unknown bits", uint16(attrs))
+		return newerError("attributes", offAttributes, "%#04x has unknown bits", uint16(attrs))
 	case !attrs.Codec().Valid():
-		return fieldError("attributes", offAttributes, "codec %d is not known", attrs.Codec())
+		return newerError("attributes", offAttributes, "codec %d is not known", attrs.Codec())
 	case b.u32(offReserved) != 0:
-		return fieldError("reserved", offReserved, "is not zero")
+		return newerError("reserved", offReserved, "is not zero")
 	case b.BaseOffset() < 0 || b.BaseOffset() > math.MaxInt64-MaxRecordCount:
 		return fieldError("base offset", offBaseOffset, "%d is out of range", b.BaseOffset())
 	case b.Durable() < 0:

@@ -29,9 +29,11 @@ type Topic struct {
 	Partitions    []Partition // by number
 
 	StrictBatchVersion bool // see [TopicOptions]
-	// BatchVersions are the versions of the batches that the topic holds, ascending. ListTopics
-	// does not look at them.
-	BatchVersions []int
+	// BatchVersions are the versions of the batches that the topic holds, ascending. Only
+	// DescribeTopic looks at them. Where a partition cannot be looked at there may be others:
+	// then VersionsPartial is set.
+	BatchVersions   []int
+	VersionsPartial bool
 	// Readers is how many subscriptions were open, one for each partition that somebody reads,
 	// and ReadersKnow the newest batch version that all of them can read; 0 without any.
 	Readers     int
@@ -48,7 +50,7 @@ type Partition struct {
 
 func topicOf(t *wire.TopicInfo) Topic {
 	topic := Topic{Name: t.Name, ID: t.ID, Created: time.UnixMilli(t.Created), MaxBatchBytes: int(t.MaxBatchBytes),
-		StrictBatchVersion: t.Strict, Readers: int(t.Readers), ReadersKnow: int(t.ReadersKnow)}
+		StrictBatchVersion: t.Strict, VersionsPartial: t.VersionsPartial, Readers: int(t.Readers), ReadersKnow: int(t.ReadersKnow)}
 	for _, v := range t.BatchVersions {
 		topic.BatchVersions = append(topic.BatchVersions, int(v))
 	}
@@ -161,15 +163,21 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 
 // DescribeTopic describes a topic. The error is [ErrUnknownTopic] when there is none.
 func (c *Client) DescribeTopic(ctx context.Context, name string) (Topic, error) {
-	info, err := c.topicInfo(ctx, name)
+	info, err := c.describe(ctx, &wire.DescribeTopics{Names: []string{name}, Versions: true})
 	if err != nil {
 		return Topic{}, err
 	}
 	return topicOf(info), nil
 }
 
+// topicInfo is what there is to know of a topic without reading the disk.
 func (c *Client) topicInfo(ctx context.Context, name string) (*wire.TopicInfo, error) {
-	reply, err := c.do(ctx, "describe topic", name, &wire.DescribeTopics{Names: []string{name}}, true)
+	return c.describe(ctx, &wire.DescribeTopics{Names: []string{name}})
+}
+
+func (c *Client) describe(ctx context.Context, m *wire.DescribeTopics) (*wire.TopicInfo, error) {
+	name := m.Names[0]
+	reply, err := c.do(ctx, "describe topic", name, m, true)
 	if err != nil {
 		return nil, err
 	}

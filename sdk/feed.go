@@ -219,6 +219,9 @@ func (f *feed) batches(m *wire.Batches) (ended bool, err error) {
 }
 
 func (f *feed) corrupt(at batchfmt.Offset, err error) error {
+	if format, ok := errors.AsType[*batchfmt.FormatError](err); ok && format.Newer {
+		err = fmt.Errorf("%w: %w: upgrade the reader", ErrBatchVersion, err)
+	}
 	return &CorruptBatchError{f.consumer.topic, f.partition, int64(at), err}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/wire"
@@ -82,22 +83,33 @@ func (n *news) since(count uint64, id [16]byte) {
 
 func (n *news) run() {
 	defer close(n.done)
+	again := time.NewTimer(askAgain)
+	again.Stop()
+	defer again.Stop()
 	for {
 		select {
 		case <-n.wake:
-			n.look()
+		case <-again.C:
 		case <-n.ctx.Done():
 			return
+		}
+		if !n.look() {
+			again.Reset(askAgain)
 		}
 	}
 }
 
-// look asks once for each topic that may have changed and is followed.
-func (n *news) look() {
+// askAgain is the pause before a topic is asked for again that could not be looked at.
+const askAgain = time.Second
+
+// look asks once for each topic that may have changed and is followed. What could not be looked
+// at is kept for the next time, and ok is false.
+func (n *news) look() (ok bool) {
 	n.mu.Lock()
 	topics, all := n.mu.topics, n.mu.all
 	n.mu.topics, n.mu.all = make(map[[16]byte]bool), false
 	n.mu.Unlock()
+	ok = true
 	for name, followers := range n.client.followers() {
 		var concerned []follower
 		for _, f := range followers {
@@ -105,25 +117,34 @@ func (n *news) look() {
 				concerned = append(concerned, f)
 			}
 		}
-		if len(concerned) > 0 {
-			n.ask(name, concerned)
+		if len(concerned) > 0 && !n.ask(name, concerned) {
+			n.mu.Lock()
+			for _, f := range concerned {
+				_, id := f.follows()
+				n.mu.topics[id] = true
+			}
+			n.mu.Unlock()
+			ok = false
 		}
 	}
+	return ok
 }
 
-func (n *news) ask(name string, followers []follower) {
+func (n *news) ask(name string, followers []follower) (ok bool) {
 	info, err := n.client.topicInfo(n.ctx, name)
 	if err != nil {
-		if n.ctx.Err() == nil && !errors.Is(err, ErrUnknownTopic) {
+		ok = n.ctx.Err() != nil || errors.Is(err, ErrUnknownTopic)
+		if !ok {
 			n.client.logger.Warn("a topic has changed and cannot be looked at", "topic", name, "error", err)
 		}
-		return
+		return ok
 	}
 	for _, f := range followers {
 		if _, id := f.follows(); id == info.ID {
 			f.learn(info)
 		}
 	}
+	return true
 }
 
 // followers are all that are open, by topic.

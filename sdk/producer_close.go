@@ -48,10 +48,12 @@ func (p *Producer) closeWith(ctx context.Context, inCallback bool) error {
 
 func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, error) {
 	if p.closing.CompareAndSwap(false, true) {
+		late, stop := lateAfter(ctx, closeGrace)
+		defer stop()
 		p.err = p.finish(ctx, inCallback)
 		p.abandoned = p.unknown()
 		if p.outbox != nil {
-			if err := within(ctx, closeGrace, p.outbox.Close); err != nil {
+			if err := within(ctx, late, p.outbox.Close); err != nil {
 				p.err = errors.Join(p.err, fmt.Errorf("sdk: close %q: the outbox: %w", p.topic, err))
 			}
 		}
@@ -76,15 +78,17 @@ func (p *Producer) close(ctx context.Context, inCallback bool) ([]Abandoned, err
 	return p.abandoned, p.err
 }
 
-// within calls end and returns what it does, but not later than grace behind the end of ctx.
-// A disk that does not answer cannot be interrupted: end then goes on by itself, with all that
-// it holds.
-func within(ctx context.Context, grace time.Duration, end func() error) error {
+// lateAfter is closed grace behind the end of ctx.
+func lateAfter(ctx context.Context, grace time.Duration) (late <-chan struct{}, stop func() bool) {
+	c := make(chan struct{})
+	return c, context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(c) }) })
+}
+
+// within calls end and returns what it does, but not when it is late. A disk that does not
+// answer cannot be interrupted: end then goes on by itself, with all that it holds.
+func within(ctx context.Context, late <-chan struct{}, end func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- end() }()
-	late := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(late) }) })
-	defer stop()
 	select {
 	case err := <-ended:
 		return err

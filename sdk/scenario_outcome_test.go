@@ -156,6 +156,7 @@ func closeWithOpenOutcomes(t *testing.T) {
 	_, release := s.server.HoldSync()
 	told := async(t, p, 1, 4)
 	await(t, s.sent, 4)
+	s.untilLane(p, func(lane sdk.ProducerLane) bool { return lane.Last == 3 }) // sent is not arrived
 	closing, cancel := context.WithTimeout(testContext(t), 200*time.Millisecond)
 	defer cancel()
 	left, err := p.Close(closing)

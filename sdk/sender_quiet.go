@@ -19,7 +19,9 @@ func (s *sender) quietDue() time.Time {
 	if batchfmt.Seq(s.confirmed.Load()) <= s.said {
 		// A callback may run yet; called then wakes the goroutine.
 		s.quiet.Store(true)
-		return time.Time{}
+		if batchfmt.Seq(s.confirmed.Load()) <= s.said { // it may have run in between
+			return time.Time{}
+		}
 	}
 	return s.busy.Add(quietPause)
 }
@@ -31,9 +33,13 @@ func (s *sender) sayConfirmed(now time.Time) {
 		return
 	}
 	through := batchfmt.Seq(s.confirmed.Load())
-	if err := s.handle.Load().Confirm(through, now.Add(quietPause)); err != nil {
+	said, err := s.handle.Load().Confirm(through)
+	switch {
+	case err != nil:
 		s.lostHandle(now, err)
-		return
+	case !said:
+		s.busy = now // the stream is; there is no hurry
+	default:
+		s.said = through
 	}
-	s.said = through
 }

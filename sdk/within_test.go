@@ -29,7 +29,9 @@ func TestWithin(t *testing.T) {
 				defer cancel()
 				begun, over := time.Now(), make(chan struct{})
 				defer close(over)
-				err := within(ctx, 80*time.Millisecond, func() error {
+				late, stop := lateAfter(ctx, 80*time.Millisecond)
+				defer stop()
+				err := within(ctx, late, func() error {
 					select {
 					case <-time.After(test.takes):
 					case <-over:
@@ -42,4 +44,23 @@ func TestWithin(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Close waits closeGrace for its senders behind the end of ctx (cutShort), and then calls within:
+// both together must not be later than ctx plus 100 ms.
+func TestWithinCountsFromTheEndOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begun, over := time.Now(), make(chan struct{})
+		defer close(over)
+		late, stop := lateAfter(ctx, closeGrace)
+		defer stop()
+		<-ctx.Done()
+		time.Sleep(closeGrace) // cutShort: a sender that waits for the same disk
+		err := within(ctx, late, func() error { <-over; return nil })
+		if late := time.Since(begun) - time.Second; !errors.Is(err, context.DeadlineExceeded) || late > 100*time.Millisecond {
+			t.Errorf("Close returns %v behind the end of its context: %v", late, err)
+		}
+	})
 }

@@ -48,8 +48,13 @@ func TestTopicsSayWhichVersionsTheyHold(t *testing.T) {
 	f := &fixture{Server: s, c: c}
 	want := func(name string, versions ...batchfmt.Version) {
 		t.Helper()
-		if got := describe(t, f.c, name).BatchVersions; !slices.Equal(got, versions) {
-			t.Errorf("topic %q holds %v, want %v", name, got, versions)
+		reply := f.c.Request(&wire.DescribeTopics{Names: []string{name}, Versions: true})
+		described, ok := reply.(*wire.TopicsDescribed)
+		if !ok || len(described.Topics) != 1 {
+			t.Fatalf("describe: %+v", reply)
+		}
+		if got := described.Topics[0]; !slices.Equal(got.BatchVersions, versions) || got.VersionsPartial {
+			t.Errorf("topic %q holds %v, want %v; partial %v", name, got.BatchVersions, versions, got.VersionsPartial)
 		}
 	}
 	plainTopic := c.CreateTopic("plain", 2)

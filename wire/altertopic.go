@@ -107,5 +107,5 @@ func (m *TopicChanged) appendPayload(b []byte) []byte {
 func (m *TopicChanged) decode(c *cursor) {
 	m.Name = c.str("name", maxName)
 	m.ID = c.id("topic id")
-	m.Deleted = c.flags("flags", changedFlags)&topicDeleted != 0
+	m.Deleted = c.marks("flags", changedFlags)&topicDeleted != 0
 }

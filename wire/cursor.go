@@ -232,6 +232,16 @@ func (c *cursor) flags(field string, names []string) uint8 {
 	return v
 }
 
+// marks is flags for what a server only tells: a bit that is not known is news that this side
+// can do without, as it can without a field that came later.
+func (c *cursor) marks(field string, names []string) uint8 {
+	v := c.take8(field)
+	if c.sees != nil {
+		c.saw(field, dumpFlags{v &^ (v >> len(names) << len(names)), names})
+	}
+	return v
+}
+
 func (c *cursor) id(field string) (id [16]byte) {
 	copy(id[:], c.take(field, len(id)))
 	if c.sees != nil {

@@ -18,7 +18,7 @@ const (
 
 const (
 	maxName     = 255 // bytes of names of topics, producers, SDKs and servers
-	maxVersions = 32  // batch versions that a peer may list
+	maxVersions = 255 // batch versions that a peer may list
 
 	// maxAskedName bounds the names in requests. It is wider than maxName: a bad name
 	// goes through to the one place that knows what a name may be and gets its named

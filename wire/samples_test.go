@@ -191,7 +191,8 @@ func topicSamples() []sample {
 		{"TopicDeleted", &TopicDeleted{ID: id16(0x10)}},
 		{"DescribeTopics", &DescribeTopics{Names: []string{"orders", "größen"}}},
 		{"DescribeTopics-page", &DescribeTopics{After: "orders"}},
-		{"TopicsDescribed", &TopicsDescribed{Topics: []TopicInfo{orders, {Name: "empty", ID: id16(0x20)}}, More: true}},
+		{"DescribeTopics-versions", &DescribeTopics{Names: []string{"orders"}, Versions: true}},
+		{"TopicsDescribed", &TopicsDescribed{Topics: []TopicInfo{orders, {Name: "empty", ID: id16(0x20), VersionsPartial: true}}, More: true}},
 	}
 }
 

@@ -15,10 +15,13 @@ type TopicInfo struct {
 	// Strict refuses a reader that does not know the version of a batch with
 	// BATCH_VERSION_UNSUPPORTED; else it is given the batch in a version that it knows.
 	Strict bool
-	// BatchVersions are those that the topic holds, ascending. They are looked at for topics
-	// that were asked for by name.
+	// BatchVersions are those that the topic holds, ascending. They are looked at for who asks
+	// for them in DescribeTopics.
 	BatchVersions []batchfmt.Version
-	Readers       uint32 // subscriptions that are open now
+	// VersionsPartial says that some partition could not be looked at, so that the topic may hold
+	// other versions too.
+	VersionsPartial bool
+	Readers         uint32 // subscriptions that are open now
 	// ReadersKnow is the newest batch version that every open subscription can read; 0 when
 	// none is open.
 	ReadersKnow batchfmt.Version
@@ -43,6 +46,19 @@ const topicStrict = 1
 
 var topicFlags = []string{"strict"}
 
+// Flags of a TopicInfo; the first is that of a topic.
+const infoVersionsPartial = 2
+
+var infoFlags = []string{"strict", "versions partial"}
+
+func (t *TopicInfo) flags() byte {
+	flags := strictFlag(t.Strict)
+	if t.VersionsPartial {
+		flags |= infoVersionsPartial
+	}
+	return flags
+}
+
 func strictFlag(strict bool) byte {
 	if strict {
 		return topicStrict
@@ -56,7 +72,7 @@ func (t *TopicInfo) append(b []byte) []byte {
 	b = append(b, t.ID[:]...)
 	b = appendI64(b, t.Created)
 	b = appendU32(b, t.MaxBatchBytes)
-	b = append(b, strictFlag(t.Strict))
+	b = append(b, t.flags())
 	b = appendVersions(b, t.BatchVersions)
 	b = appendU32(b, t.Readers)
 	b = append(b, byte(t.ReadersKnow))
@@ -77,7 +93,9 @@ func (t *TopicInfo) decode(c *cursor) {
 	t.ID = c.id("topic id")
 	t.Created = c.moment("created")
 	t.MaxBatchBytes = c.u32("max batch bytes")
-	t.Strict = c.flags("flags", topicFlags)&topicStrict != 0
+	flags := c.marks("flags", infoFlags)
+	t.Strict = flags&topicStrict != 0
+	t.VersionsPartial = flags&infoVersionsPartial != 0
 	t.BatchVersions = readVersions(c)
 	t.Readers = c.u32("readers")
 	t.ReadersKnow = c.version("readers know")
@@ -161,11 +179,17 @@ func (m *TopicDeleted) decode(c *cursor)              { m.ID = c.id("topic id") 
 
 // DescribeTopics asks for topics by name, or for all, a page at a time.
 //
-//	names {count u32, str...}, after str
+//	names {count u32, str...}, after str, flags u8
 type DescribeTopics struct {
-	Names []string // empty for all
-	After string   // only topics whose names sort behind it
+	Names    []string // empty for all
+	After    string   // only topics whose names sort behind it
+	Versions bool     // look which batch versions they hold, which may read the disk
 }
+
+// Flags of DescribeTopics.
+const describeVersions = 1
+
+var describeFlags = []string{"versions"}
 
 // Kind is KindDescribeTopics.
 func (*DescribeTopics) Kind() Kind { return KindDescribeTopics }
@@ -175,7 +199,11 @@ func (m *DescribeTopics) appendPayload(b []byte) []byte {
 	for _, name := range m.Names {
 		b = appendStr(b, name)
 	}
-	return appendStr(b, m.After)
+	b = appendStr(b, m.After)
+	if m.Versions {
+		return append(b, describeVersions)
+	}
+	return append(b, 0)
 }
 
 func (m *DescribeTopics) decode(c *cursor) {
@@ -183,6 +211,7 @@ func (m *DescribeTopics) decode(c *cursor) {
 	m.Names = room(m.Names, n)
 	c.each(n, func() { m.Names = append(m.Names, c.str("name", maxAskedName)) })
 	m.After = c.str("after", maxAskedName)
+	m.Versions = c.flags("flags", describeFlags)&describeVersions != 0
 }
 
 // Flags of TopicsDescribed.

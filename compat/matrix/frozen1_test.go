@@ -278,12 +278,13 @@ func (f frame) described() (d described, err error) {
 type describe struct {
 	names []string
 	after string
+	flags uint8
 }
 
 func (f frame) describe() (d describe, err error) {
 	in := f.want(kindDescribeTopics)
 	in.list(func() { d.names = append(d.names, in.text()) })
-	d.after = in.text()
+	d.after, d.flags = in.text(), in.u8()
 	return d, in.err
 }
 

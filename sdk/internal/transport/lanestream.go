@@ -146,11 +146,19 @@ func (l *Lane) Produce(frame []byte, head wire.Produce, deadline time.Time) erro
 	return l.on.write(frame, deadline)
 }
 
-// Confirm says up to where every outcome was given to the application. A write that takes
-// until deadline gives up the stream.
-func (l *Lane) Confirm(through batchfmt.Seq, deadline time.Time) error {
+// Confirm says up to where every outcome was given to the application, unless another lane is
+// writing: then it reports false, as it is not worth waiting for. A write that takes as long as
+// a frame may take gives up the stream.
+func (l *Lane) Confirm(through batchfmt.Seq) (said bool, err error) {
+	select {
+	case <-l.on.writing:
+	default:
+		return false, l.on.ended()
+	}
+	defer l.on.unlock()
 	var room [wire.HeaderSize + 12]byte
-	return l.on.write(wire.Append(room[:0], &wire.Confirmed{Lane: l.number, Through: through}), deadline)
+	err = l.on.put(wire.Append(room[:0], &wire.Confirmed{Lane: l.number, Through: through}), time.Now().Add(writeStall))
+	return err == nil, err
 }
 
 // Close forgets the lane: its sink hears nothing more. It does not end what the server
@@ -213,6 +221,11 @@ func (s *laneStream) write(frame []byte, deadline time.Time) error {
 		return err
 	}
 	defer s.unlock()
+	return s.put(frame, deadline)
+}
+
+// put is write for who has the lock.
+func (s *laneStream) put(frame []byte, deadline time.Time) error {
 	if err := s.ended(); err != nil {
 		return err
 	}

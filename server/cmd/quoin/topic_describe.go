@@ -74,7 +74,8 @@ type topicObject struct {
 // A describedObject is a topic with what the server looks for only when it describes one.
 type describedObject struct {
 	topicObject
-	BatchVersions []int `json:"batch_versions"` // null when the server does not know
+	BatchVersions []int `json:"batch_versions"`         // null when the server does not know
+	Partial       bool  `json:"batch_versions_partial"` // there may be others in a partition that cannot be looked at
 }
 
 type partitionObject struct {
@@ -103,8 +104,8 @@ func objectOf(t *sdk.Topic) topicObject {
 }
 
 func describedObjectOf(t *sdk.Topic) describedObject {
-	o := describedObject{objectOf(t), t.BatchVersions}
-	if len(o.BatchVersions) == 0 && o.records() == 0 && o.stopped() == 0 {
+	o := describedObject{objectOf(t), t.BatchVersions, t.VersionsPartial}
+	if len(o.BatchVersions) == 0 && !o.Partial && o.records() == 0 && o.stopped() == 0 {
 		o.BatchVersions = []int{} // it is known that there are none
 	}
 	return o
@@ -173,6 +174,9 @@ func (o *describedObject) versions() string {
 	texts := make([]string, len(o.BatchVersions))
 	for i, v := range o.BatchVersions {
 		texts[i] = strconv.Itoa(v)
+	}
+	if o.Partial && len(texts) > 0 {
+		texts = append(texts, "maybe others: not every partition could be looked at")
 	}
 	return strings.Join(texts, ", ")
 }

@@ -71,15 +71,17 @@ func TestUnknownBatchVersions(t *testing.T) {
 		name     string
 		versions []int
 		p        sdk.Partition
+		partial  bool
 		want     string
 	}{
-		{"nothing is there", nil, sdk.Partition{}, "none"},
-		{"a fence uses no offset", []int{2}, sdk.Partition{}, "2"},
-		{"there are records of no version that is known", nil, sdk.Partition{HighWatermark: 1}, ""},
-		{"the partition could not be opened", nil, sdk.Partition{Err: sdk.ErrClosed}, ""},
-		{"there are both", []int{1, 2}, sdk.Partition{HighWatermark: 3}, "1, 2"},
+		{"nothing is there", nil, sdk.Partition{}, false, "none"},
+		{"a fence uses no offset", []int{2}, sdk.Partition{}, false, "2"},
+		{"there are records of no version that is known", nil, sdk.Partition{HighWatermark: 1}, false, ""},
+		{"the partition could not be opened", nil, sdk.Partition{Err: sdk.ErrClosed}, true, ""},
+		{"there are both", []int{1, 2}, sdk.Partition{HighWatermark: 3}, false, "1, 2"},
+		{"and a partition that could not be looked at", []int{1}, sdk.Partition{HighWatermark: 3}, true, "1, maybe others: not every partition could be looked at"},
 	} {
-		o := describedObjectOf(&sdk.Topic{BatchVersions: row.versions, Partitions: []sdk.Partition{row.p}})
+		o := describedObjectOf(&sdk.Topic{BatchVersions: row.versions, VersionsPartial: row.partial, Partitions: []sdk.Partition{row.p}})
 		if got := o.versions(); got != row.want || (o.BatchVersions == nil) != (row.want == "") {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}

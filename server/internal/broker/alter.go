@@ -42,8 +42,13 @@ func (b *Broker) AlterTopic(m *wire.AlterTopic) (wire.Message, *wire.Error) {
 	if open == nil {
 		return nil, about(m.Name, wire.Errorf(wire.CodeInternal, "topic %q is not open", m.Name))
 	}
-	altered, err := b.alter(open, wanted)
-	if err != nil {
+	altered, undo, err := b.alter(open, wanted)
+	switch {
+	case undo != nil:
+		b.cfg.Log.Error("topic could not be altered, and the change is not undone: it comes with the next start",
+			"topic", old.Name, "error", err, "undo", undo)
+		return nil, about(m.Name, wire.Errorf(wire.CodeInternal, "the change is written down and could not be carried out: %v", err))
+	case err != nil:
 		b.cfg.Log.Error("topic could not be altered and is as it was", "topic", old.Name, "error", err)
 		return nil, about(m.Name, refusal(err))
 	}
@@ -55,22 +60,26 @@ func (b *Broker) AlterTopic(m *wire.AlterTopic) (wire.Message, *wire.Error) {
 	return &wire.TopicAltered{Topic: altered.info()}, nil
 }
 
-// alter makes an open topic another one; admin is held.
-func (b *Broker) alter(open *topic, wanted catalog.Topic) (*topic, error) {
+// alter makes an open topic another one; admin is held. undo is why what could not be carried
+// out could not be taken back either.
+func (b *Broker) alter(open *topic, wanted catalog.Topic) (made *topic, undo, err error) {
 	if _, err := b.catalog.AlterTopic(wanted.ID, wanted.Config, wanted.Partitions); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	have := len(open.slots)
 	altered := &topic{Topic: wanted, live: open.live, slots: slices.Clone(open.slots)}
 	altered.addSlots()
 	if errs := b.openSlots(altered, have); len(errs) > 0 {
-		return nil, errors.Join(append(errs, b.takeBack(altered, have), b.catalog.UndoAlter(open.Topic))...)
+		if err := b.takeBack(altered, have); err != nil {
+			b.cfg.Log.Warn("files of partitions that could not be opened are left", "topic", open.Name, "error", err)
+		}
+		return nil, b.catalog.UndoAlter(open.Topic), errors.Join(errs...)
 	}
 	altered.live.set(wanted.Config)
 	b.mu.Lock()
 	b.mu.topics[wanted.ID] = altered
 	b.mu.Unlock()
-	return altered, nil
+	return altered, nil, nil
 }
 
 // takeBack closes and removes partitions that were opened for nothing.

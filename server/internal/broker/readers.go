@@ -60,12 +60,13 @@ func (r *readers) add(versions []batchfmt.Version, n int) {
 	}
 }
 
-// look says how many there are, and which is the newest version that all of them know.
+// look says how many there are, and which is the newest version that all of them know, of those
+// that a topic here can hold: what else they know does not help them.
 func (r *readers) look() (count uint32, know batchfmt.Version) {
 	r.Lock()
 	defer r.Unlock()
 	for v, n := range r.of {
-		if n == r.count && v > know {
+		if n == r.count && v > know && v <= batchfmt.Version2 {
 			know = v
 		}
 	}

@@ -112,8 +112,8 @@ func (b *Broker) DescribeTopics(m *wire.DescribeTopics) (wire.Message, *wire.Err
 			break
 		}
 		info := t.info()
-		if len(m.Names) > 0 {
-			info.BatchVersions = b.versions(t)
+		if m.Versions {
+			info.BatchVersions, info.VersionsPartial = b.versions(t)
 		}
 		reply.Topics = append(reply.Topics, info)
 	}
@@ -157,21 +157,23 @@ func (t *topic) info() wire.TopicInfo {
 }
 
 // versions are those of all batches of a topic. Where that cannot be said for a partition the
-// others count.
-func (b *Broker) versions(t *topic) []batchfmt.Version {
+// others count, and it is partial.
+func (b *Broker) versions(t *topic) (list []batchfmt.Version, partial bool) {
 	var all producerindex.Versions
 	for n, s := range t.slots {
 		p := s.open.Load()
 		if p == nil {
+			partial = true
 			continue
 		}
 		versions, err := p.Versions()
 		if err != nil {
+			partial = true
 			b.cfg.Log.Warn("batch versions not known", "topic", t.Name, "partition", n, "error", err)
 		}
 		all |= versions
 	}
-	return all.List()
+	return all.List(), partial
 }
 
 func about(topic string, e *wire.Error) *wire.Error {

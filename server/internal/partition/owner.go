@@ -177,7 +177,7 @@ func (p *Partition) evidence(pid batchfmt.ProducerID, f producerstate.Finding) p
 	o := &p.owner
 	looked, doubtful := o.state.Lane(pid).Looked()
 	return producerstate.Evidence{
-		Durable: o.durable, Loaded: looked, Forgotten: doubtful || o.state.MayHaveForgotten(pid), LogEnd: o.end, LookedUp: f,
+		Durable: o.durable, Loaded: looked, Forgotten: doubtful || o.state.MayHaveForgotten(pid), Lossy: o.state.Lossy(), LogEnd: o.end, LookedUp: f,
 	}
 }
 

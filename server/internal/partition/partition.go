@@ -468,7 +468,12 @@ var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); retu
 // durable end, about maxBytes of them and at least one. It returns the offset that
 // follows them.
 func (p *Partition) Read(dst []byte, from batchfmt.Offset, maxBytes int) ([]byte, batchfmt.Offset, *wire.Error) {
-	out, next, err := p.log.Read(dst, from, p.HighWatermark(), maxBytes)
+	return p.ReadBelow(dst, from, p.HighWatermark(), maxBytes)
+}
+
+// ReadBelow is Read for who wants nothing from limit on, where a batch begins.
+func (p *Partition) ReadBelow(dst []byte, from, limit batchfmt.Offset, maxBytes int) ([]byte, batchfmt.Offset, *wire.Error) {
+	out, next, err := p.log.Read(dst, from, min(limit, p.HighWatermark()), maxBytes)
 	if err == nil {
 		return out, next, nil
 	}

@@ -197,9 +197,14 @@ func (p *Partition) indexOf(s seglog.SegmentInfo) (finder, error) {
 	if index != nil {
 		return inFile{index}, nil
 	}
-	s, there := p.log.Segment(s.Base) // it may have grown since it was listed, and does not any more
-	if !there {
+	begun := s.Base == p.log.ActiveBase() // and the owner has not taken note of it yet
+	s, there := p.log.Segment(s.Base)     // it may have grown since it was listed, and does not any more
+	switch {
+	case !there:
 		return nil, fmt.Errorf("segment %d: %w", s.Base, seglog.ErrOutOfRange)
+	case begun:
+		built, err := p.walk(s.Base, s.Next)
+		return inMemory{built}, err // for this time only: more will be appended
 	}
 	of := segmentOf(s)
 	if built == nil {

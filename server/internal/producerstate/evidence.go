@@ -43,6 +43,9 @@ type Evidence struct {
 	// Forgotten says that something was forgotten in this partition which could be this
 	// lane: the id is not above the highest that may have been lost, see State.Forget.
 	Forgotten bool
+	// Lossy says that a part of the log was lost at some time, see State.Lost: a lane that went
+	// on behind the loss has given sequences a second time, under a higher epoch.
+	Lossy bool
 	// LogEnd is the end of the log; 0 means that the partition was never written.
 	LogEnd batchfmt.Offset
 

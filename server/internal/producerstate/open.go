@@ -130,6 +130,8 @@ func (v OpenVerdict) String() string {
 //	L > sent, not fresh                   OpenCloned           somebody else writes with this identity
 //	acked is behind the window            OpenLookUp           then as above; a batch that retention
 //	                                                           removed, or that cannot be read, was stored
+//	its last batch is not in the window   OpenLookUp           a replay began the lane with a fence; then
+//	                                                           with its place and digest, if they are found
 //	otherwise                             Opened
 //
 // The lane's own epoch refuses nothing: a producer behind a fence must still learn what
@@ -158,11 +160,22 @@ func Open(right Right, lane *Lane, req OpenRequest, ev Evidence) OpenVerdict {
 		v.Kind, v.Expected = OpenCloned, sent
 	case ack == ackBehind:
 		v.Kind, v.LookUp = OpenLookUp, req.Acked.Seq
+	case h != nil && h.hasForgottenItsEnd() && ev.LookedUp.Found == NotLookedUp:
+		v.Kind, v.LookUp = OpenLookUp, h.last
 	default:
 		v.Kind, v.Verified = Opened, ack == ackSame
 		v.Position = bytes.Clone(lane.Position())
+		if e := ev.LookedUp.entry(); h != nil && h.hasForgottenItsEnd() && ev.LookedUp.Found == FoundBatch && e.last == h.last {
+			v.LastOffset, v.Digest = e.next()-1, e.digest
+		}
 	}
 	return v
+}
+
+// hasForgottenItsEnd reports whether the lane holds something and does not know which batch is
+// its last: one that a replay has begun with a fence. The log still has the batch.
+func (h *history) hasForgottenItsEnd() bool {
+	return h.last >= h.floor && h.last > NoSequence && (h.depth == 0 || h.newest().last != h.last)
 }
 
 // standing is where the lane is.

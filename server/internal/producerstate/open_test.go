@@ -80,8 +80,12 @@ func TestOpen(t *testing.T) {
 		{"behind the window, unreadable", holder, lane, OpenRequest{Epoch: 3, Sent: sent(59), Acked: ackOf(0)}, looked(Finding{Found: FoundDamaged}), kind(full, Opened)},
 		{"behind the window, not there", holder, lane, OpenRequest{Epoch: 3, Sent: sent(59), Acked: ackOf(0)}, looked(Finding{Found: FoundNothing}), loss(full, 9)},
 
-		{"behind a fence it still learns what is stored", holder, fence, OpenRequest{Epoch: 3, Fresh: true}, settled, opened(fenced)},
-		{"of an older numbering nothing can be compared", holder, fence, OpenRequest{Epoch: 3, Sent: sent(59), Acked: ackOf(0)}, settled, kind(fenced, Opened)},
+		{"begun with a fence, where it ends must be looked up", holder, fence, OpenRequest{Epoch: 3, Fresh: true}, settled, with(fenced, func(v *OpenVerdict) { v.Kind, v.LookUp = OpenLookUp, 59 })},
+		{"behind a fence it still learns what is stored", holder, fence, OpenRequest{Epoch: 3, Fresh: true}, looked(Finding{FoundBatch, 150, 50, 59, digestOf(2, 50, 59)}),
+			opened(with(fenced, func(v *OpenVerdict) { v.LastOffset, v.Digest = 159, digestOf(2, 50, 59) }))},
+		{"behind a fence, what was stored is removed", holder, fence, OpenRequest{Epoch: 3, Fresh: true}, looked(Finding{Found: FoundRemoved}), opened(fenced)},
+		{"behind a fence, another batch is found", holder, fence, OpenRequest{Epoch: 3, Fresh: true}, looked(Finding{FoundBatch, 140, 40, 49, 7}), opened(fenced)},
+		{"of an older numbering nothing can be compared", holder, fence, OpenRequest{Epoch: 3, Sent: sent(59), Acked: ackOf(0)}, looked(Finding{Found: FoundDamaged}), kind(fenced, Opened)},
 		{"a fence remembers no batch to compare", holder, fence, OpenRequest{Epoch: 3, Sent: sent(59), Acked: ackOf(50)}, settled, with(fenced, func(v *OpenVerdict) { v.Kind, v.LookUp = OpenLookUp, 59 })},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -66,8 +66,11 @@ type Resolution struct {
 //	lane unknown                            NotYet      nothing of the producer was ever here
 //	a batch of the window, pending          InFlight
 //	a batch of the window                   Stored
-//	it touches the window otherwise, or     Never       one sequence holds one batch for ever,
-//	  a <= L < b                                        and its first one is taken
+//	it touches the window otherwise, or     Never       one sequence holds one batch, and its
+//	  a <= L < b                                        first one is taken; Unknowable if the
+//	                                                    batch is of a lower epoch and a part of
+//	                                                    the log was lost: then the lane may have
+//	                                                    given the sequences again
 //	floor <= a, b <= L                      LookUp      then Stored or Never by what stands there;
 //	                                                    where that is gone, Stored by the sequence
 //	a < floor                               Unknowable  of an older numbering
@@ -89,11 +92,11 @@ func Resolve(lane *Lane, id Identity, ev Evidence) Resolution {
 	case h == nil:
 		return Resolution{Kind: ResolveNotYet, Offset: UnknownOffset, Reason: "nothing of the producer was ever stored here"}
 	case e != nil:
-		return e.resolve(id, ev)
+		return e.resolve(id, ev, ev.Lossy && id.Epoch < h.epoch)
 	case id.Base < h.floor:
 		return unknowable("the batch is of an older numbering")
 	case h.covers(id):
-		return resolveByLookUp(id, ev)
+		return resolveByLookUp(id, ev, ev.Lossy && id.Epoch < h.epoch)
 	case lane.hidden(id):
 		return unknowable("what followed the lane's last batch may have been lost with a part of the log")
 	case id.Epoch < h.epoch:
@@ -109,13 +112,16 @@ func unknowable(reason string) Resolution {
 	return Resolution{Kind: ResolveUnknowable, Offset: UnknownOffset, Reason: reason}
 }
 
-// resolve compares a batch with one that shares a sequence with it.
-func (e *entry) resolve(id Identity, ev Evidence) Resolution {
+// resolve compares a batch with one that shares a sequence with it. again says that the
+// sequences may have been given a second time, so that another batch there proves nothing.
+func (e *entry) resolve(id Identity, ev Evidence, again bool) Resolution {
 	switch {
 	case e.is(id) && e.pending(ev):
 		return Resolution{Kind: ResolveInFlight, Offset: e.offset, Until: e.next()}
 	case e.is(id):
 		return Resolution{Kind: ResolveStored, Offset: e.offset, Verified: true, Reason: "the digests agree"}
+	case again:
+		return unknowable("another batch has its sequences, which may have been given again after a part of the log was lost")
 	}
 	r := Resolution{
 		Kind: ResolveNever, Offset: UnknownOffset,
@@ -140,7 +146,7 @@ func resolveForgotten(id Identity, ev Evidence) Resolution {
 		return unreadable(f)
 	case FoundBatch:
 		if e := f.entry(); e.touches(id) {
-			return e.resolve(id, ev)
+			return e.resolve(id, ev, ev.Lossy)
 		}
 	}
 	return unknowable("the lane may have been forgotten, and the batch is not found in the log")
@@ -150,7 +156,7 @@ func unreadable(f Finding) Resolution {
 	return Resolution{Kind: ResolveStored, Offset: f.BaseOffset, Unreadable: true, Reason: "what the lane stored there cannot be read any more"}
 }
 
-func resolveByLookUp(id Identity, ev Evidence) Resolution {
+func resolveByLookUp(id Identity, ev Evidence, again bool) Resolution {
 	f := ev.LookedUp
 	switch f.Found {
 	case NotLookedUp:
@@ -161,7 +167,7 @@ func resolveByLookUp(id Identity, ev Evidence) Resolution {
 		return unreadable(f)
 	case FoundBatch:
 		if e := f.entry(); e.touches(id) {
-			return e.resolve(id, ev)
+			return e.resolve(id, ev, again)
 		}
 	}
 	return unknowable("the lane has passed it, but the log has nothing there")

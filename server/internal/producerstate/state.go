@@ -117,6 +117,9 @@ func (s *State) MayHaveForgotten(pid batchfmt.ProducerID) bool {
 	return pid&^GatewaySpace <= s.forgotten
 }
 
+// Lossy reports whether Lost was ever called, by this owner or an earlier one.
+func (s *State) Lossy() bool { return s.lost > 0 }
+
 // Lost says that nothing is known of what stood at the offsets from from up to next, and
 // that the state was rebuilt without it. A lane that goes on behind the hole tells by its
 // sequences what it had in there. Any other lane may have ended in there: what follows

@@ -31,10 +31,14 @@ var (
 type VersionError struct {
 	What    string // of which the version is
 	Version int
-	Known   int // the newest that is known here
+	Known   int   // the newest that is known here
+	Why     error // what of a known version is not known; else nil
 }
 
 func (e *VersionError) Error() string {
+	if e.Why != nil {
+		return fmt.Sprintf("%s is of a newer release, %v: start a newer release", e.What, e.Why)
+	}
 	return fmt.Sprintf("%s has version %d, the newest that this release knows is %d: start a newer release", e.What, e.Version, e.Known)
 }
 

@@ -108,3 +108,51 @@ func newerHeader(b []byte) {
 	binary.LittleEndian.PutUint32(b[4:], 2)
 	binary.LittleEndian.PutUint64(b[24:], xxhash.Sum64(b[:24]))
 }
+
+// Of what a newer release wrote at the end of the log the first front is damaged, and what
+// follows is whole: it must not be cut off.
+func TestNewerBehindADamagedFront(t *testing.T) {
+	mem := vfs.NewMem()
+	l, _ := mustOpen(t, mem, small())
+	m := newMaker()
+	var at []int64
+	for range 3 {
+		at = append(at, l.mu.tail.size)
+		must(t, l.Append([]batchfmt.Batch{m.batch(t, 2, 20)}))
+	}
+	if l.ActiveBase() != 0 {
+		t.Fatal("they are not in one segment")
+	}
+	mustSync(t, l)
+	must(t, l.shut())
+	f, err := mem.Open(filepath.Join(testDir, segName(0)))
+	must(t, err)
+	for i, pos := range at[1:] {
+		b := make([]byte, 48)
+		must(t, readFull(f, b, pos))
+		b[3] = 3
+		binary.LittleEndian.PutUint32(b[28:], uint32(xxhash.Sum64(append(append([]byte(nil), b[:28]...), b[32:48]...))))
+		if i == 0 {
+			b[28]++ // the first one is damaged
+		}
+		_, err = f.WriteAt(b, pos)
+		must(t, err)
+	}
+	must(t, errors.Join(f.Sync(), f.Close()))
+	before := contents(t, mem)
+	l, _, err = Open(mem, testDir, small())
+	if err == nil {
+		l.Close()
+	}
+	if !isNewer(err) {
+		t.Errorf("opened: %v", err)
+	}
+	after := contents(t, mem)
+	if !maps.Equal(before, after) {
+		for name := range before {
+			if before[name] != after[name] {
+				t.Errorf("%s was changed: %d bytes, %d before", name, len(after[name]), len(before[name]))
+			}
+		}
+	}
+}

@@ -29,6 +29,16 @@ type search struct {
 	budget int64   // bytes that may still be hashed
 }
 
+// newer is the error for what a newer release has written at pos, if why says that there is no
+// batch for such a reason. A producer could have put those bytes into one of its records: then a
+// damaged log is left alone that could be read on, which loses nothing.
+func (s *search) newer(pos int64, why error) error {
+	if f, ok := errors.AsType[*batchfmt.FormatError](why); ok && f.Newer {
+		return s.w.newer(pos)
+	}
+	return nil
+}
+
 // resume is where the next good batch behind a bad place begins, and its base offset.
 func (s *search) resume(bad segEnd) (entry, bool, error) {
 	pos, framed := bad.size, true
@@ -36,6 +46,9 @@ func (s *search) resume(bad segEnd) (entry, bool, error) {
 		mark, marked := after(s.marks, pos)
 		head, err := s.w.header(pos)
 		if err != nil && !isFormat(err) {
+			return entry{}, false, err
+		}
+		if err := s.newer(pos, err); err != nil {
 			return entry{}, false, err
 		}
 		size := int64(0)

@@ -145,6 +145,19 @@ func (w *window) newer(pos int64) error {
 	if v, ok := batchfmt.NewerVersion(b); ok {
 		return &VersionError{What: fmt.Sprintf("the batch at byte %d", pos), Version: int(v), Known: int(batchfmt.Version2)}
 	}
+	front, err := batchfmt.ParseFront(b)
+	if err != nil {
+		return nil
+	}
+	if b, err = w.at(pos, front.Size); err != nil {
+		if isFormat(err) {
+			return nil
+		}
+		return err
+	}
+	if f := batchfmt.NewerContent(b); f != nil {
+		return &VersionError{What: fmt.Sprintf("the batch at byte %d", pos), Version: int(front.Version), Known: int(batchfmt.Version2), Why: f}
+	}
 	return nil
 }
 

@@ -297,6 +297,8 @@ func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
 	switch {
 	case isFormat && format.Version != 0:
 		return batch, wire.Errorf(wire.CodeVersionUnsupported, "this server takes batches of version 1 and 2, not %d: upgrade the server", format.Version)
+	case isFormat && format.Newer && format.Field == "extension":
+		return batch, wire.Errorf(wire.CodeVersionUnsupported, "%v: upgrade the server", err)
 	case err != nil:
 		return batch, wire.Errorf(wire.CodeCorruptBatch, "%v", err)
 	case batch.Size() != len(b):

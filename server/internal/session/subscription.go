@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -174,7 +175,11 @@ func (sub *subscription) read(ctx context.Context, size int) ([]byte, *buffers.B
 		if err != nil {
 			return nil, nil, 0, nil, err
 		}
-		frame, next, failure := sub.part.Read(buf.B[:pushHead], sub.next, size)
+		limit := batchfmt.Offset(math.MaxInt64)
+		if sub.end >= 0 {
+			limit = sub.end
+		}
+		frame, next, failure := sub.part.ReadBelow(buf.B[:pushHead], sub.next, limit, size)
 		if failure == nil && len(frame) <= cap(buf.B) {
 			return frame, buf, next, nil, nil
 		}

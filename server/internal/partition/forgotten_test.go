@@ -415,6 +415,10 @@ func TestForgottenLanesAreBounded(t *testing.T) {
 		held[i] = b.as(batchfmt.ProducerID(1 + i))
 	}
 	other := b.as(400)
+	// Every index must be in its file and open: while one is made, all others who need it wait.
+	if _, err := b.p.Versions(); err != nil {
+		t.Fatal(err)
+	}
 	gate, began := make(chan struct{}), make(chan struct{}, 1000)
 	disk.Observe(func(op vfs.Op, name string) {
 		if op == vfs.OpRead && filepath.Ext(name) == ".pix" {

@@ -2,9 +2,14 @@ package server_test
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/quoin-io/quoin/batchfmt"
+	"github.com/quoin-io/quoin/server"
 	"github.com/quoin-io/quoin/server/internal/rawclient"
+	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/server/servertest"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -118,4 +123,34 @@ func TestTopicChangedIsTold(t *testing.T) {
 	f.c.Request(&wire.DeleteTopic{Name: "orders"})
 	want(f.topic.ID, true)
 	other.Ping(2)
+}
+
+// Every producer and consumer that is built, and all of them after each connection, look their
+// topic up by name. That must not read an index of every segment there is.
+func TestLookingUpATopicReadsNoDisk(t *testing.T) {
+	s := servertest.Start(t, servertest.InMemory(), servertest.Configure(func(c *server.Config) { c.SegmentBytes = 64 << 10 }))
+	c := rawclient.Dial(t, s.URL())
+	topic, p := c.CreateTopic("orders", 1), c.NewProducer()
+	lane := c.Lane(p, topic, 0, -1)
+	for i := range 200 {
+		lane.Produce(rawclient.Batch(t, p, batchfmt.Seq(i), strings.Repeat("v", 40<<10)))
+		wantStored(t, lane.Result(), batchfmt.Offset(i), false)
+	}
+	s.Restart()
+	c = rawclient.Dial(t, s.URL())
+	calls, files := 0, map[string]bool{}
+	var mu sync.Mutex
+	s.ObserveDisk(func(_ vfs.Op, name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		files[name] = true
+	})
+	describe(t, c, "orders")
+	s.ObserveDisk(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if calls > 10 {
+		t.Errorf("one look at a topic made %d calls to the disk, over %d files", calls, len(files))
+	}
 }

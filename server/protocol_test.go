@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -228,4 +229,47 @@ func TestSubscriptionKeepsToItsCredit(t *testing.T) {
 		wire.Write(stream, &wire.Credit{Bytes: uint32(len(b.Batches))})
 	}
 	stream.Close()
+}
+
+// A subscription that stops at the end gives nothing from behind that end.
+func TestStopAtEndStopsThere(t *testing.T) {
+	f := setUp(t)
+	f.lane.Produce(f.batch(t, 0, "a"))
+	wantStored(t, f.lane.Result(), 0, false)
+	stream, err := f.c.Conn.OpenStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(stream)
+	wire.Write(stream, &wire.Subscribe{TopicID: f.topic.ID, From: wire.FromEarliest, StopAtEnd: true})
+	m, err := wire.Read(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := m.(*wire.Subscribed).HighWatermark
+	f.lane.Produce(f.batch(t, 1, "b"))
+	wantStored(t, f.lane.Result(), 1, false)
+	wire.Write(stream, &wire.Credit{Bytes: 1 << 20})
+	var got batchfmt.Offset
+	for {
+		m, err := wire.Read(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m := m.(type) {
+		case *wire.Batches:
+			for rest := m.Batches; len(rest) > 0; {
+				b, err := batchfmt.Parse(rest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, rest = b.NextOffset(), rest[b.Size():]
+			}
+		case *wire.EndReached:
+			if got != end || m.Next != end {
+				t.Errorf("the end was at %d, batches came up to %d, EndReached says %d", end, got, m.Next)
+			}
+			return
+		}
+	}
 }

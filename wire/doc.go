@@ -43,7 +43,8 @@
 // unsigned number of 16 bits, an i64 a signed one of 64; "topic id 16" is 16 bytes; a str
 // is a u16 length and UTF-8; bytes is a u32 length and bytes; {count u32, each ...} is a
 // list. A group of fields that begins with "length" says how many bytes stand behind that
-// length and belong to the group. Bits of a u8 called flags that have no name must be zero.
+// length and belong to the group. Bits of a u8 called flags that have no name must be zero, but for
+// those of a topic and of TopicChanged: they only tell, and a reader ignores what it does not know.
 //
 // # Peers of different age
 //

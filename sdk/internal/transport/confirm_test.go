@@ -1,8 +1,8 @@
 package transport
 
 import (
+	"runtime"
 	"testing"
-	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -46,7 +46,9 @@ func TestConfirmOnABusyStream(t *testing.T) {
 	<-sinks[1]
 	busy := make(chan error, 1)
 	go func() { busy <- a.Produce(frameOf(8<<20), wire.Produce{}, soon()) }()
-	time.Sleep(200 * time.Millisecond)
+	for len(a.on.writing) > 0 { // until the batch is being written; the peer does not read it
+		runtime.Gosched()
+	}
 	if said, err := b.Confirm(7); said || err != nil {
 		t.Errorf("the stream lives, and the lane is given up: %v", err)
 	}

@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-io/quoin/server/internal/catalog"
 	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
 )
 
-// Where the disk has no room for a new partition nothing of the change is left, and the
-// same change works when there is room again.
-func TestAlterTopicIsUndone(t *testing.T) {
+// twoPartitions is a broker on a disk that can fail, with the topic t.
+func twoPartitions(t *testing.T) (*Broker, *vfs.Faulty, catalog.TopicID) {
+	t.Helper()
 	disk := vfs.NewFaulty(vfs.NewMem())
-	cfg := Config{Data: t.TempDir(), FS: disk, Now: time.Now, Log: slog.New(slog.DiscardHandler), ScrubEvery: -1}
-	b, err := Open(cfg)
+	b, err := Open(Config{Data: t.TempDir(), FS: disk, Now: time.Now, Log: slog.New(slog.DiscardHandler), ScrubEvery: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,14 @@ func TestAlterTopicIsUndone(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	id := m.(*wire.TopicCreated).Topic.ID
+	return b, disk, m.(*wire.TopicCreated).Topic.ID
+}
+
+// Where the disk has no room for a new partition nothing of the change is left, and the
+// same change works when there is room again.
+func TestAlterTopicIsUndone(t *testing.T) {
+	b, disk, id := twoPartitions(t)
+	cfg := b.cfg
 	told := 0
 	b.Watch(func(*wire.TopicChanged) { told++ })
 	partitions, strict := int32(5), true
@@ -56,7 +63,8 @@ func TestAlterTopicIsUndone(t *testing.T) {
 	}
 	disk.Heal()
 	disk.Observe(nil)
-	if b, err = Open(cfg); err != nil {
+	b, err := Open(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()

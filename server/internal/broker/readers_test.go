@@ -1,15 +1,12 @@
 package broker
 
 import (
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
-	"github.com/quoin-io/quoin/server/internal/vfs"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -38,22 +35,14 @@ func TestReadersKnowOnlyWhatIsStored(t *testing.T) {
 
 // A partition that is not open may hold anything: a list without it must say so.
 func TestVersionsThatCannotBeSaid(t *testing.T) {
-	disk := vfs.NewFaulty(vfs.NewMem())
-	cfg := Config{Data: t.TempDir(), FS: disk, Now: time.Now, Log: slog.New(slog.DiscardHandler), ScrubEvery: -1}
-	b, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, e := b.CreateTopic(&wire.CreateTopic{Name: "t", Partitions: 2})
-	if e != nil {
-		t.Fatal(e)
-	}
-	id := m.(*wire.TopicCreated).Topic.ID
+	b, disk, id := twoPartitions(t)
+	cfg := b.cfg
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	disk.FailUnder(filepath.Join(b.topicDir(id), "1"), syscall.EIO)
-	if b, err = Open(cfg); err != nil {
+	b, err := Open(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()

@@ -135,8 +135,8 @@ func openBench(b *testing.B, dir string) *Partition {
 	return p
 }
 
-// fillLog writes the log as a partition would, in segments of a size (0 is the default), and lets a partition make the indexes and
-// the snapshot.
+// fillLog writes the log as a partition would, in segments of a size (0 is the default), and
+// lets a partition make the indexes and the snapshot.
 func fillLog(b *testing.B, dir string, batches, segmentBytes int64) {
 	log, _, err := seglog.Open(vfs.OS, dir, seglog.Config{SegmentBytes: segmentBytes})
 	if err != nil {
@@ -186,8 +186,8 @@ func fillLog(b *testing.B, dir string, batches, segmentBytes int64) {
 	b.Logf("indexes of %d MiB made in %v", batches*1100>>20, time.Since(start))
 	done := make(chan struct{})
 	p.do(func() {
-		p.owner.unsaved = 1                                                                                 // there is something to save
-		p.places.active.Add(producerindex.Batch{PID: 1, Offset: p.owner.end, Base: 1 << 40, Last: 1 << 40}) // likewise
+		p.owner.unsaved = 1                                                                                                             // there is something to save
+		p.places.active.Add(producerindex.Batch{PID: 1, Offset: p.owner.end, Base: 1 << 40, Last: 1 << 40, Version: batchfmt.Version2}) // likewise
 		close(done)
 	})
 	<-done

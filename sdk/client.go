@@ -86,7 +86,7 @@ func Dial(ctx context.Context, url string, opts ...DialOption) (*Client, error) 
 	c.settler = newSettler(c)
 	c.news = newNews(c)
 	c.transport, err = transport.New(ctx, transport.Config{
-		Targets: targets, Trust: o.trust, Connections: o.connections, Name: o.name, Version: sdkVersion,
+		Targets: targets, Trust: o.trust, Connections: o.connections, WithoutCopies: o.withoutCopies, Name: o.name, Version: sdkVersion,
 		Logger: o.logger, Observer: c.observer(),
 	})
 	if err != nil {

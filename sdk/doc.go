@@ -67,43 +67,118 @@
 //
 // # Settings
 //
-// All settings, their defaults and their bounds:
+// All settings with their default and their bounds. Each direction has its price: + is what
+// more of it costs, or having it at all, and - is what less costs, or doing without. What is
+// in brackets is fixed.
 //
 //	Dial
-//	  port in the URL        7733          1 to 65535
-//	  WithPin, pin=          none          any number; they replace the check of the chain
-//	  WithRootCAs, CAFile    system
-//	  WithLogger             discards
-//	  OnEvent                none          256 events may wait
-//	  WithHooks              none          called where the work is done; must return at once
-//	  WithClientName         quoin-go      1 to 255 bytes
-//	  Connections            1             1 to 16; more for links with loss; each costs memory and a ping a second
+//	  port in the URL      7733              1 to 65535
+//	  WithPin, pin=        none              any number; they replace the check of the chain
+//	                       + whoever holds one of the keys is trusted; a new key needs its pin first
+//	                       - names, dates and signers of the certificate must be right
+//	  WithRootCAs          the system's      a pool of certificates
+//	                       + whoever they signed for the host is trusted, and nobody else
+//	                       - every authority of the system is trusted
+//	  WithCAFile           the system's      a PEM file with one certificate or more, read by Dial
+//	                       + as WithRootCAs
+//	                       - as WithRootCAs
+//	  WithLogger           none              any
+//	                       + some lines each time that a connection or a partition has trouble
+//	                       - trouble is seen in events, counters and errors only
+//	  OnEvent              none              a function; 256 events may wait for it
+//	                       + a goroutine; while the function does not return, events are dropped
+//	                       - what was unknown is settled without telling, reconnects are not seen
+//	  WithHooks            none              any number
+//	                       + calls for each batch where the work is done: it waits until they return
+//	                       - only Stats, which know nothing of single batches
+//	  WithClientName       quoin-go          1 to 255 bytes
+//	                       + those bytes once a connection
+//	                       - clients look the same to who looks at the server
+//	  Connections          1                 1 to 16
+//	                       + each a ping a second, up to 64 MiB of receive window, 80 KiB at the server
+//	                       - after a packet is lost, more partitions wait and are sent more slowly
+//	  SecondCopies         true              true or false
+//	                       + while packets are lost: as many bytes again as small frames have
+//	                       - a small frame that is lost costs two round trips and more
 //	Producer
-//	  Idempotent             off           on: stored once, whatever is sent again; off: not sent again
-//	  Named                  none          1 to 255 bytes of UTF-8; implies Idempotent; fences the holder before
-//	  Outbox                 none          a directory of its own; needs Named; a local sync for each batch; 1 GiB
-//	  Position               none          at most 64 bytes a batch; needs Named and one partition
-//	  RetryMayDuplicate      off           only without Idempotent: on trades unknown outcomes for doubles
-//	  Durability             Synced        Written: an ack sooner, and a loss window of 100 ms
-//	  Compression            none          Snappy, Zstd
-//	  MaxBuffered            64 MiB        1 KiB to 64 GiB
-//	  BatchBytes             64 KiB, more  1 byte to 16 MiB, at most what the topic takes; set, it does not grow
-//	                         with a queue
-//	  Linger                 0             0 to 1 min, below DeliveryTimeout
-//	  DeliveryTimeout        2 min         10 ms to 7 days
-//	  (to settle after it)   1/4 of it     50 ms to 5 s, fixed
-//	  Partition              by the key    a partition of the topic; not with Partitioner
-//	  Partitioner            by the key    see PartitionForKey; no key: one per batch
-//	  (in flight)            5 batches a partition, fixed
+//	  Idempotent           off               on by this call
+//	                       + 28 bytes a batch, one request by Build; readers of version 1 get it converted
+//	                       - what has no answer is not sent again, and stays unknown
+//	  Named                none              1 to 255 bytes of UTF-8; implies Idempotent
+//	                       + a write on the server's disk by Build; fences the holder before
+//	                       - the next process has another identity, and cannot go on with this one's
+//	  Outbox               none              a directory of its own; needs Named
+//	                       + a sync of the local disk for each batch, up to 1 GiB of it
+//	                       - what has no outcome when the process dies is lost to it
+//	  Position             none              at most 64 bytes; needs Named and one partition
+//	                       + up to 72 bytes a batch; a record that is not stored stops the producer
+//	                       - where the source stands is kept elsewhere, and may not agree
+//	  RetryMayDuplicate    off               on by this call; not with Idempotent
+//	                       + records that are stored twice, which nobody notices
+//	                       - outcomes that stay unknown
+//	  Durability           Synced            Synced, Written
+//	                       + Synced: each outcome waits for the server's disk
+//	                       - Written: a power cut takes what was acknowledged in the last 100 ms
+//	  Compression          NoCompression     NoCompression, Snappy, Zstd
+//	                       + CPU here and at readers: some with Snappy, several times that with Zstd
+//	                       - bytes on the network, and on the server's disk
+//	  MaxBuffered          64 MiB            1 KiB to 64 GiB
+//	                       + that memory, and more without an outcome when the process dies
+//	                       - Send waits sooner in an outage, or when the link is long
+//	  BatchBytes           64 KiB, grows     1 byte to 16 MiB, at most what the topic takes; set, it stays
+//	                       + outcomes come later, as a batch has one answer; more to send again
+//	                       - each batch has 104 bytes of its own, a packet and an answer; compresses less
+//	  Linger               0                 0 to 1 min, below DeliveryTimeout
+//	                       + every record waits that long, unless its batch is full before
+//	                       - more and smaller batches while the partition is idle
+//	  DeliveryTimeout      2 min             10 ms to 7 days
+//	                       + bad news comes later, and takes room in the buffer until then
+//	                       - shorter outages end records; each time the batch is settled, see above
+//	  (to settle then)     a quarter of it   50 ms to 5 s
+//	  Partition            by the key        a partition of the topic; not with Partitioner
+//	                       + one order, and one partition's speed
+//	                       - records have an order only with those of the same key
+//	  Partitioner          PartitionForKey   a function; not with Partition
+//	                       + it is called for each record, which costs an allocation
+//	                       - a key's place is xxhash64; other systems have other places, see Murmur2
+//	  (in flight)          5 batches         a partition
 //	Consumer
-//	  From                   Earliest      Latest, At(offset >= 0)
-//	  Partitions             all           partitions of the topic, also later ones; 900 over one client
-//	  StopAtEnd              off
-//	  Prefetch               4 MiB         64 KiB to 256 MiB a partition
-//	CreateTopic
-//	  Partitions             1             the server says how many; AlterTopic adds more
-//	  MaxBatchBytes          the server's  0 to 16 MiB; AlterTopic changes it
-//	  StrictBatchVersion     off           on: a reader that knows no version 2 is refused, not served version 1
+//	  From                 Earliest          Earliest, Latest, At(offset >= 0)
+//	                       + an earlier one: more to read before what is new
+//	                       - a later one: what stands before it is never seen
+//	  Partitions           all, later too    partitions of the topic; 900 over one client
+//	                       + each a stream and up to Prefetch of memory
+//	                       - nobody reads the others, nor those that the topic gets later
+//	  StopAtEnd            off               on by this call
+//	                       + what is stored after Build is not seen
+//	                       - the loop ends only by its context, Close or an error
+//	  Prefetch             4 MiB             64 KiB to 256 MiB, a partition
+//	                       + that memory for each, and as much sent in vain when the consumer ends
+//	                       - a long link stands still: not more than this comes in a round trip
+//	CreateTopic, TopicOptions
+//	  Partitions           1                 1 to what the server allows
+//	                       + files and memory at the server; order only within each; never less again
+//	                       - less is written and read at once
+//	  MaxBatchBytes        the server's      0, for that default, to 16 MiB
+//	                       + memory for a whole batch, at the server and each reader
+//	                       - larger records are refused; more batches
+//	  StrictBatchVersion   false             true or false
+//	                       + readers that do not know version 2 are refused
+//	                       - they get it converted, without producer and sequence, by the server's CPU
+//	AlterTopic
+//	  SetPartitions        as it is          more than it has
+//	                       + a key's records lie in two partitions from then on; never less again
+//	                       - as with Partitions of CreateTopic
+//	  SetMaxBatchBytes     as it is          0, for the server's default, to 16 MiB
+//	                       + as with MaxBatchBytes of CreateTopic
+//	                       - batches that are on their way and larger are refused; others are divided
+//	  SetStrictBatchVersion  as it is        true or false
+//	                       + as with StrictBatchVersion of CreateTopic, for readers that run, too
+//	                       - as with StrictBatchVersion of CreateTopic
+//	Resolve
+//	  Settle               off               on by this call
+//	                       + a fence: a producer that lives needs some round trips and two small writes
+//	                       - that a batch is not stored yet is no final answer
 //
 // The package never resends anything under a new number, never drops a record to make
 // room, and never reports as failed what may be stored. It links no server, no command

@@ -29,7 +29,8 @@ type dialOptions struct {
 	name    string
 	faults  []error
 
-	connections int
+	connections   int
+	withoutCopies bool
 }
 
 // A DialOption changes how [Dial] connects.
@@ -122,6 +123,21 @@ func Connections(n int) DialOption {
 		}
 		o.connections = n
 	}
+}
+
+// SecondCopies says whether small frames travel twice while the link loses packets. Default:
+// true.
+//
+// A packet that is lost costs two round trips and more, until somebody knows and it came
+// again. So from the first loss that a connection sees until half a minute behind the last
+// one, a batch or an answer of up to about 1,400 bytes is sent once more in another packet, an
+// eighth of a round trip later, by both sides; whichever comes first counts, and nothing is
+// stored or told twice. Copies only take what the congestion window leaves: at most as many
+// bytes again as the small frames themselves. Links that lose nothing carry none.
+//
+// false is for links where every byte is paid for.
+func SecondCopies(on bool) DialOption {
+	return func(o *dialOptions) { o.withoutCopies = !on }
 }
 
 // parseURL reads quoin://host[:port][,host[:port]...][?pin=sha256:...].

@@ -14,6 +14,9 @@ type Stats struct {
 	BatchesResent uint64 // of those, the second time and later
 	BytesSent     uint64 // of batches, as they travel
 
+	CopiesSent uint64 // of small frames, see [SecondCopies]
+	CopiesUsed uint64 // of answers, that came before the answer itself
+
 	RecordsStored     uint64
 	RecordsDuplicate  uint64 // of those, the ones that an earlier attempt had stored
 	RecordsNotStored  uint64
@@ -35,7 +38,9 @@ type counters struct {
 // Stats gives the counters, each as it is at some moment of the call.
 func (c *Client) Stats() Stats {
 	n := &c.stats
+	copiesSent, copiesUsed := c.transport.Copies()
 	return Stats{
+		CopiesSent: copiesSent, CopiesUsed: copiesUsed,
 		Connects: n.connects.Load(), Disconnects: n.disconnects.Load(), Retries: n.retries.Load(),
 		Throttles: n.throttles.Load(), Fences: n.fences.Load(),
 		BatchesSent: n.batchesSent.Load(), BatchesResent: n.batchesResent.Load(), BytesSent: n.bytesSent.Load(),

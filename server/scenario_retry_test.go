@@ -46,6 +46,8 @@ var retryScenarios = []scenario{
 		[]string{"early-data"}, earlyData},
 	{88, "stream-reset", "a stream that is reset behind a batch: one copy, whoever asks learns of it",
 		[]string{"dedup-off"}, streamReset},
+	{103, "copies", "a frame comes as a copy too, before itself or behind: carried out once, in its turn, also where nobody has an identity",
+		[]string{"copy-twice"}, copiesOfFrames},
 	{93, "only-duplicates", "a request of nothing but duplicates: normal answers, nothing appended",
 		[]string{"dedup-off"}, onlyDuplicates},
 }

@@ -37,6 +37,9 @@
 //	    C Credit           S Batches
 //	                       S EndReached | Error, the last frame
 //
+// Where both peers can, small frames of lanes travel a second time as datagrams, for links
+// that lose packets: see [Copy].
+//
 // # Layouts
 //
 // The comment of each message lists its fields in the order of the wire. A u16 is an
@@ -61,7 +64,9 @@
 //
 // [FrameError] means that bytes are not what they should be; the stream is of no use
 // after it. [Error] is an answer of the peer, whose [Code] says what happened, whether
-// to repeat the request and who has to act.
+// to repeat the request and who has to act. What it is about is in its fields, so that no
+// program has to read its text: for a reader that is refused a batch, where that begins, its
+// version, and where to read on.
 //
 // # What it is not
 //

@@ -26,14 +26,16 @@ const (
 	maxAskedName = 4 << 10
 )
 
-// Hello is the first frame of a connection, on its first stream.
+// Hello is the first frame of a connection, on its first stream. A bit of Features says what
+// its sender can do, and is never used again for something else. A peer ignores those that it
+// does not know, and does on the wire what a bit stands for only where both have set it.
 //
 //	min protocol u16, max protocol u16, batch versions {count u32, u8...},
 //	features u64, sdk name str, sdk version str, session id 16
 type Hello struct {
 	MinProtocol, MaxProtocol uint16
 	BatchVersions            []batchfmt.Version // that this peer can read
-	Features                 uint64             // bits; none is named yet
+	Features                 uint64             // bits of what this peer can do, see [FeatureCopies]
 	SDKName, SDKVersion      string
 	Session                  [16]byte // to resume, a secret between the two; zero for a new one
 }
@@ -69,7 +71,7 @@ func (m *Hello) decode(c *cursor) {
 type HelloOK struct {
 	Protocol      uint16
 	BatchVersions []batchfmt.Version // that the server accepts from producers
-	Features      uint64
+	Features      uint64             // the server's, not the common ones: what both peers set may be used
 	ServerName    string
 	ServerVersion string
 	ClusterID     [16]byte // made once for the data directory

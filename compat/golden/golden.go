@@ -17,8 +17,9 @@ const Next = "next"
 
 // Kinds of goldens, which are folders of a release.
 const (
-	Batches = "batches"
-	Frames  = "frames"
+	Batches   = "batches"
+	Frames    = "frames"
+	Datagrams = "datagrams"
 )
 
 // Testdata is the folder of the releases within compat.

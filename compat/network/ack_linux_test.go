@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ var (
 	ackSeconds     = flag.Int("ackseconds", 15, "how long each sender of BenchmarkAckOverBadLink sends")
 	ackDelay       = flag.Duration("ackdelay", 20*time.Millisecond, "how long the link of BenchmarkAckOverBadLink takes each way")
 	ackLoss        = flag.Float64("ackloss", 0.01, "the share of packets that the link of BenchmarkAckOverBadLink loses")
-	ackConnections = flag.String("ackconnections", "1,2,4", "over how many connections BenchmarkAckOverBadLink sends, by commas")
+	ackConnections = flag.String("ackconnections", "1,2,4,4once", "over how many connections BenchmarkAckOverBadLink sends, by commas; a number with once behind it is without second copies")
 )
 
 func init() { roles[envAck], roles[envTCP] = timeAcks, serveTCP }
@@ -44,8 +45,9 @@ type timing struct {
 // BenchmarkAckOverBadLink measures how long after its intended moment a record of 1 KiB is
 // acknowledged, 400 times a second over 8 partitions, on a link that takes 20 ms each way and
 // loses 1 % each way, or as the flags say: over one connection with TCP and TLS, and over several
-// numbers of Quoin's. A record is a batch by itself, so that both sides send the same. The server
-// of Quoin syncs to disk before it answers, the one of TCP answers at once.
+// numbers of Quoin's, with second copies of what is small and without. A record is a batch by
+// itself, so that both sides send the same. The server of Quoin syncs to disk before it answers,
+// the one of TCP answers at once.
 func BenchmarkAckOverBadLink(b *testing.B) {
 	link, err := newTunLink(b, *seed)
 	if err != nil {
@@ -63,8 +65,8 @@ func BenchmarkAckOverBadLink(b *testing.B) {
 		run.Count("records", beside.N)
 		for connections := range strings.SplitSeq(*ackConnections, ",") {
 			over := runSender(b, link, "quoin "+quic.url+" "+connections)
-			report(b, connections+"conn", over)
-			b.ReportMetric(float64(over.P99)/float64(beside.P99), connections+"conn-p99-ratio")
+			report(b, connections, over)
+			b.ReportMetric(float64(over.P99)/float64(beside.P99), connections+"-p99-ratio")
 			run.Count("records", over.N)
 		}
 	}
@@ -110,8 +112,8 @@ func runSender(b *testing.B, link *tunLink, what string) (t timing) {
 
 // timeAcks is the process that sends.
 func timeAcks() {
-	var kind, target string
-	var connections, n int
+	var kind, target, connections string
+	var n int
 	fmt.Sscan(os.Getenv(envAck), &kind, &target, &connections, &n)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*time.Second/ackPerSecond+time.Minute)
 	defer cancel()
@@ -129,9 +131,14 @@ func timeAcks() {
 	json.NewEncoder(os.Stdout).Encode(p.timing())
 }
 
-func sendQuoin(ctx context.Context, url string, connections int, p *pace) error {
+func sendQuoin(ctx context.Context, url, over string, p *pace) error {
+	number, once := strings.CutSuffix(over, "once")
+	connections, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
 	connected := make(chan struct{}, connections)
-	c, err := sdk.Dial(ctx, url, sdk.Connections(connections), sdk.OnEvent(func(e sdk.Event) {
+	c, err := sdk.Dial(ctx, url, sdk.Connections(connections), sdk.SecondCopies(!once), sdk.OnEvent(func(e sdk.Event) {
 		if e.Kind == sdk.EventConnected {
 			signal(connected)
 		}

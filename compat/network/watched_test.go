@@ -20,11 +20,11 @@ type watched struct {
 }
 
 // dial connects and lets the client end with the test.
-func dial(tb testing.TB, url string) *watched {
+func dial(tb testing.TB, url string, opts ...sdk.DialOption) *watched {
 	tb.Helper()
 	w := &watched{}
 	w.mu.changed = make(chan struct{})
-	c, err := sdk.Dial(waiting(tb), url, sdk.OnEvent(w.add))
+	c, err := sdk.Dial(waiting(tb), url, append(opts, sdk.OnEvent(w.add))...)
 	if err != nil {
 		tb.Fatal(err)
 	}

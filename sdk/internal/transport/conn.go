@@ -11,6 +11,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/wire"
+	"github.com/quoin-io/quoin/wire/copies"
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 type Conn struct {
 	manager *Manager
 	greeted
-	born time.Time
+	born   time.Time
+	copier *copies.Sender // nil when there are no copies
 
 	draining chan struct{} // closed when the server said Drain
 	drained  wire.Drain    // set before draining is closed
@@ -45,13 +47,14 @@ type Conn struct {
 	}
 }
 
-// newConn starts the two goroutines of a connection; they end with it, and the manager
+// newConn starts the goroutines of a connection; they end with it, and the manager
 // waits for them.
 func (m *Manager) newConn(g *greeted) *Conn {
 	c := &Conn{manager: m, greeted: *g, born: time.Now(), draining: make(chan struct{})}
 	m.mu.Lock()
 	m.mu.live[c] = struct{}{}
 	m.mu.Unlock()
+	c.startCopies()
 	m.wg.Go(c.readControl)
 	m.wg.Go(c.keepWatch)
 	if m.ctx.Err() != nil {

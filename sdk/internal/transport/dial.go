@@ -56,7 +56,7 @@ func (t Trust) tlsConfig(host string) *tls.Config {
 	return c
 }
 
-func quicConfig() *quic.Config {
+func quicConfig(copies bool) *quic.Config {
 	return &quic.Config{
 		HandshakeIdleTimeout:           handshakeTimeout,
 		MaxIdleTimeout:                 idleTimeout,
@@ -67,6 +67,7 @@ func quicConfig() *quic.Config {
 		MaxConnectionReceiveWindow:     maxConnWindow,
 		MaxIncomingStreams:             -1, // the server opens none
 		MaxIncomingUniStreams:          -1,
+		EnableDatagrams:                copies,
 	}
 }
 
@@ -200,7 +201,7 @@ func (m *Manager) dialAddr(ctx context.Context, target int, at netip.AddrPort, s
 	if at.Addr().String() != t.Host {
 		name += " (" + at.String() + ")"
 	}
-	q, err := m.sockets.dial(ctx, at, m.config.Trust.tlsConfig(t.Host), quicConfig())
+	q, err := m.sockets.dial(ctx, at, m.config.Trust.tlsConfig(t.Host), quicConfig(!m.config.WithoutCopies))
 	if err != nil {
 		if errors.Is(err, ErrClosed) {
 			return nil, err
@@ -227,8 +228,12 @@ func (m *Manager) greet(ctx context.Context, g *greeted, session [16]byte) error
 	control.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { control.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	var features uint64
+	if !m.config.WithoutCopies {
+		features = wire.FeatureCopies
+	}
 	err = wire.Write(control, &wire.Hello{
-		MinProtocol: wire.MinProtocol, MaxProtocol: wire.MaxProtocol,
+		MinProtocol: wire.MinProtocol, MaxProtocol: wire.MaxProtocol, Features: features,
 		BatchVersions: []batchfmt.Version{batchfmt.Version1, batchfmt.Version2},
 		SDKName:       m.config.Name, SDKVersion: m.config.Version, Session: session,
 	})

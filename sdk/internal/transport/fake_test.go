@@ -38,7 +38,7 @@ type peer struct {
 func startPeer(t *testing.T, control func(*quic.Conn, *quic.Stream), stream func(*quic.Stream)) *peer {
 	t.Helper()
 	cert, pin := selfSigned(t)
-	conf := quicConfig()
+	conf := quicConfig(true)
 	conf.MaxIncomingStreams = 1000
 	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{wire.ALPN}}, conf)
 	if err != nil {

@@ -40,8 +40,14 @@ type laneStream struct {
 	stream *quic.Stream
 
 	writing chan struct{} // holds a token while nobody writes
+	written uint64        // bytes of whole frames; of who has the token
 	over    chan struct{} // closed when mu.err is set
-	mu      struct {
+	taking  struct {      // held while a frame is given to its lanes; before mu
+		sync.Mutex
+		next    uint64 // where the next frame to be taken begins, in bytes of the stream
+		results wire.ProduceResults
+	}
+	mu struct {
 		sync.Mutex
 		lanes map[uint32]*Lane
 		next  uint32 // openings so far: each has a new number
@@ -234,6 +240,8 @@ func (s *laneStream) put(frame []byte, deadline time.Time) error {
 		s.fail(err)
 		return s.ended()
 	}
+	s.conn.copier.Add(s.stream.StreamID(), s.written, frame)
+	s.written += uint64(len(frame))
 	return nil
 }
 
@@ -273,17 +281,17 @@ func (s *laneStream) ended() error {
 
 // read dispatches what comes back to the lanes, until the stream ends.
 func (s *laneStream) read() {
-	in := bufio.NewReaderSize(s.stream, readBuffer)
-	var results wire.ProduceResults
+	in := &frameReader{r: bufio.NewReaderSize(s.stream, readBuffer)}
 	var payload []byte
 	for {
 		h, err := wire.ReadHeader(in)
+		at := in.at - wire.HeaderSize
 		if err == nil {
 			payload, err = wire.ReadPayload(in, h, payload)
 		}
 		if err == nil {
 			s.conn.heard()
-			err = s.dispatch(h.Kind, payload, &results)
+			err = s.take(at, h, payload)
 		}
 		if err != nil {
 			s.fail(err)
@@ -293,7 +301,9 @@ func (s *laneStream) read() {
 	}
 }
 
-func (s *laneStream) dispatch(kind wire.Kind, payload []byte, results *wire.ProduceResults) error {
+// dispatch gives a frame to its lanes. taking is held.
+func (s *laneStream) dispatch(kind wire.Kind, payload []byte) error {
+	results := &s.taking.results
 	if kind == wire.KindProduceResults {
 		if err := wire.DecodeInto(results, payload); err != nil {
 			return err

@@ -165,7 +165,7 @@ func startGate(t *testing.T, room int) *gate {
 	cert, pin := selfSigned(t)
 	g := &gate{pin: pin}
 	g.room.Store(int64(room))
-	conf := quicConfig()
+	conf := quicConfig(true)
 	conf.MaxIncomingStreams = 1000
 	conf.GetConfigForClient = func(*quic.ClientInfo) (*quic.Config, error) {
 		if g.room.Add(-1) < 0 {
@@ -369,7 +369,7 @@ func TestDeadFirstHostCostsOneStagger(t *testing.T) {
 // at once that it is not needed.
 func TestLoserOfTheRaceIsTold(t *testing.T) {
 	cert, pin := selfSigned(t)
-	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{wire.ALPN}}, quicConfig())
+	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{wire.ALPN}}, quicConfig(true))
 	if err != nil {
 		t.Fatal(err)
 	}

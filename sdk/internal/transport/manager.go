@@ -45,6 +45,7 @@ type Config struct {
 	Targets       []Target // at least one; all are ways to the same server
 	Trust         Trust
 	Connections   int    // how many are kept, at most [MaxConnections]; 0 is 1
+	WithoutCopies bool   // send and take no second copies of frames
 	Name, Version string // of this client
 	Logger        *slog.Logger
 	Observer      Observer
@@ -60,6 +61,7 @@ type Manager struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the links' goroutines, and those of connections
 	turn   atomic.Uint64  // of Current
+	copies copyCounts
 
 	telling sync.Mutex // held over a change and what the observer is told of it; before mu
 

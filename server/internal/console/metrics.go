@@ -109,6 +109,8 @@ func (c *collector) describeWork(s *counters.Set) {
 		value{"nothing", &l.Nothing}, value{"failed", &l.Failed}, value{"throttled", &l.Throttled})
 	c.family("snapshots_total", "Snapshots of producer states, by whether they were written.", "result",
 		value{"written", &s.Snapshots.Written}, value{"failed", &s.Snapshots.Failed})
+	c.family("frame_copies_total", "Second copies of frames, for links that lose packets: of answers, of what clients said, and of that what came before the frame itself.", "result",
+		value{"sent", &s.Copies.Sent}, value{"received", &s.Copies.Received}, value{"used", &s.Copies.Used})
 	c.counter("lane_evictions_total", "Lanes that left memory to make room for others.", &s.Producers.Evictions)
 	c.counter("lane_retirements_total", "Lanes that were moved to a retired table.", &s.Producers.Retirements)
 	c.sync = prometheus.NewDesc(namespace+"_sync_duration_seconds",

@@ -12,6 +12,7 @@ type Set struct {
 	Conflicts Conflicts
 	Producers Producers
 	Snapshots Snapshots
+	Copies    Copies
 }
 
 // Batches counts batches of producers by the answer that they got, each answer once. See
@@ -79,6 +80,13 @@ type Producers struct {
 	Evictions   Counter // lanes that left memory to make room for others
 	Retirements Counter // lanes that were moved to a retired table, for whatever reason
 	Refusals    Counter // openings that were refused as there was no room
+}
+
+// Copies counts second copies of frames, for links that lose packets.
+type Copies struct {
+	Sent     Counter // of answers
+	Received Counter // of what clients said
+	Used     Counter // of those, the ones that came before the frame itself
 }
 
 // Snapshots counts snapshots of producer states.

@@ -116,6 +116,8 @@ const (
 	// writing it first.
 	NameRewriteNothing = "rewrite-nothing"
 
+	// NameCopyTwice takes a frame though a copy of it was taken before.
+	NameCopyTwice = "copy-twice"
 	// NameEarlyData takes data that comes before the handshake is done.
 	NameEarlyData = "early-data"
 	// NameRecordsUnchecked takes the header of a batch for what its records are.

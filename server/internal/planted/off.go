@@ -59,6 +59,7 @@ const (
 	ReuseOffsets      = false
 	RewriteNothing    = false
 
+	CopyTwice        = false
 	EarlyData        = false
 	RecordsUnchecked = false
 )

@@ -61,6 +61,7 @@ var (
 	ReuseOffsets      = os.Getenv(EnvBug) == NameReuseOffsets
 	RewriteNothing    = os.Getenv(EnvBug) == NameRewriteNothing
 
+	CopyTwice        = os.Getenv(EnvBug) == NameCopyTwice
 	EarlyData        = os.Getenv(EnvBug) == NameEarlyData
 	RecordsUnchecked = os.Getenv(EnvBug) == NameRecordsUnchecked
 )

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -60,7 +62,7 @@ func DialBare(tb testing.TB, rawURL string) *Client {
 	defer cancel()
 	// The tests are about what comes behind TLS.
 	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{wire.ALPN}, MinVersion: tls.VersionTLS13}
-	conn, err := quic.DialAddr(ctx, u.Host, conf, &quic.Config{MaxIdleTimeout: Patience, KeepAlivePeriod: time.Second})
+	conn, err := quic.DialAddr(ctx, u.Host, conf, &quic.Config{MaxIdleTimeout: Patience, KeepAlivePeriod: time.Second, EnableDatagrams: true})
 	if err != nil {
 		tb.Fatalf("dial: %v", err)
 	}
@@ -77,17 +79,22 @@ func (c *Client) Hello(m wire.Message) wire.Message {
 	return c.read(c.in)
 }
 
-// Ping sends a ping and waits for its pong.
-func (c *Client) Ping(nonce uint64) {
+// Ping sends a ping and waits for its pong. The error is that the connection is over, which it
+// may be at any moment where a test has it cut.
+func (c *Client) Ping(nonce uint64) error {
 	c.tb.Helper()
-	c.write(c.control, &wire.Ping{Nonce: nonce})
-	m := c.read(c.in)
-	for m.Kind() == wire.KindTopicChanged {
-		m = c.read(c.in)
+	err := wire.Write(c.control, &wire.Ping{Nonce: nonce})
+	var m wire.Message = new(wire.TopicChanged)
+	for err == nil && m.Kind() == wire.KindTopicChanged {
+		m, err = wire.Read(c.in)
 	}
-	if pong, ok := m.(*wire.Pong); !ok || pong.Nonce != nonce {
-		c.tb.Fatalf("ping %d was answered with %+v", nonce, m)
+	if errors.Is(err, net.ErrClosed) { // which the errors of the library are that end a connection
+		return err
 	}
+	if pong, ok := m.(*wire.Pong); err != nil || !ok || pong.Nonce != nonce {
+		c.tb.Fatalf("ping %d was answered with %+v, %v", nonce, m, err)
+	}
+	return nil
 }
 
 // Control reads the next frame of the control stream.
@@ -157,6 +164,7 @@ func (c *Client) NewProducer() *wire.ProducerInited {
 type Lane struct {
 	c      *Client
 	Stream *quic.Stream
+	sent   uint64 // bytes
 	in     *bufio.Reader
 	queued []wire.ProduceResult
 }
@@ -166,7 +174,7 @@ func (c *Client) OpenLane(m *wire.OpenLane) (*Lane, wire.Message) {
 	c.tb.Helper()
 	s := c.open()
 	l := &Lane{c: c, Stream: s, in: bufio.NewReader(s)}
-	c.write(s, m)
+	l.Send(m)
 	return l, c.read(l.in)
 }
 
@@ -195,6 +203,24 @@ func (l *Lane) Send(m wire.Message) {
 	l.c.tb.Helper()
 	l.Stream.SetDeadline(time.Now().Add(Patience))
 	l.c.write(l.Stream, m)
+	l.sent += uint64(len(wire.Append(nil, m)))
+}
+
+// SendCopy sends a copy of the frame that is sent next, or of one that is sent later by so
+// many bytes.
+func (l *Lane) SendCopy(m wire.Message, later int) {
+	l.c.tb.Helper()
+	l.c.Datagram(wire.AppendCopy(nil, wire.Copy{
+		Stream: uint64(l.Stream.StreamID()), At: l.sent + uint64(later), Frame: wire.Append(nil, m),
+	}))
+}
+
+// Datagram sends a datagram.
+func (c *Client) Datagram(b []byte) {
+	c.tb.Helper()
+	if err := c.Conn.SendDatagram(b); err != nil {
+		c.tb.Fatalf("send datagram: %v", err)
+	}
 }
 
 // Leave ends the stream and waits until the server has ended it too: then the partitions

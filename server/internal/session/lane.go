@@ -1,9 +1,9 @@
 package session
 
 import (
-	"bufio"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,15 +25,22 @@ const (
 	maxLanes = 16384
 )
 
-// A laneStream is a stream of lanes. Its reader is the goroutine that serves the stream
-// and the only one that touches lanes; its writer is results.run.
+// A laneStream is a stream of lanes. Its reader is the goroutine that serves the stream; its
+// writer is results.run. A frame is taken once, in the order of the stream: when the reader
+// has it as a whole, or when a copy of it comes before.
 type laneStream struct {
-	s       *session
-	stream  *quic.Stream
-	in      *bufio.Reader
-	lanes   map[uint32]*lane
-	out     *resultWriter
-	records batchfmt.Reader
+	s      *session
+	stream *quic.Stream
+	in     *frameReader
+	out    *resultWriter
+
+	mu struct { // held while a frame is taken
+		sync.Mutex
+		next    uint64 // where the next frame to be taken begins, in bytes of the stream
+		over    bool   // nothing is taken any more
+		lanes   map[uint32]*lane
+		records batchfmt.Reader
+	}
 }
 
 // A lane is one lane of a stream. It is the sink for the results of its batches.
@@ -56,8 +63,11 @@ func (l *lane) Result(r wire.ProduceResult) {
 	l.out.owe(-1)
 }
 
-func serveLanes(s *session, stream *quic.Stream, r *bufio.Reader, first *wire.OpenLane) {
-	ls := &laneStream{s: s, stream: stream, in: r, lanes: make(map[uint32]*lane)}
+// serveLanes serves a stream whose first frame was just read.
+func serveLanes(s *session, stream *quic.Stream, r *frameReader, first *wire.OpenLane) {
+	ls := &laneStream{s: s, stream: stream, in: r}
+	ls.mu.lanes = make(map[uint32]*lane)
+	ls.mu.next = r.at
 	ls.out = newResultWriter(s, stream)
 	done := make(chan struct{})
 	go func() {
@@ -67,19 +77,31 @@ func serveLanes(s *session, stream *quic.Stream, r *bufio.Reader, first *wire.Op
 	if s.frameEnd(true, first) {
 		s.cut()
 	}
+	ls.mu.Lock()
 	ls.open(first)
+	ls.mu.Unlock()
+	s.carries(ls)
 	err := ls.read()
-	for _, l := range ls.lanes {
-		ls.close(l)
-	}
+	s.carriesNoMore(ls)
+	ls.end()
 	ls.out.finish(err)
 	<-done
 }
 
-// close lets go of a lane. The grant is given back when the owner has nothing of the
+// end lets go of all lanes. Copies that come yet find nothing to do.
+func (ls *laneStream) end() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.mu.over = true
+	for _, l := range ls.mu.lanes {
+		ls.close(l)
+	}
+}
+
+// close lets go of a lane; mu is held, as for all that deals with lanes. The grant is given back when the owner has nothing of the
 // lane under way any more: until then whoever takes the id over must wait for it.
 func (ls *laneStream) close(l *lane) {
-	delete(ls.lanes, l.num)
+	delete(ls.mu.lanes, l.num)
 	ls.s.lanes.Add(-1)
 	b := ls.s.l.cfg.Broker
 	l.part.CloseLane(l.opening, func() {
@@ -105,58 +127,69 @@ func (ls *laneStream) read() error {
 	}
 }
 
+// frame reads the frame whose header was just read, and takes it unless a copy of it was.
 func (ls *laneStream) frame(h wire.Header) error {
-	if ls.in.Buffered() < h.Size {
+	if ls.in.r.Buffered() < h.Size {
 		// The rest of a frame must come at some speed, as it holds memory meanwhile.
 		ls.stream.SetReadDeadline(time.Now().Add(frameTimeout(h.Size)))
 		defer ls.stream.SetReadDeadline(time.Time{})
 	}
+	at := ls.in.at - wire.HeaderSize
 	var in io.Reader = ls.in
-	if at := ls.s.frameStart(true, h.Kind, wire.HeaderSize+h.Size); at >= 0 {
-		in = &cutReader{r: ls.in, left: at - wire.HeaderSize, cut: ls.s.cut}
+	if cut := ls.s.frameStart(true, h.Kind, wire.HeaderSize+h.Size); cut >= 0 {
+		in = &cutReader{r: ls.in, left: cut - wire.HeaderSize, cut: ls.s.cut}
 	}
 	switch h.Kind {
 	case wire.KindProduce:
-		return ls.produce(in, h)
-	case wire.KindOpenLane:
+		return ls.produce(in, h, at)
+	case wire.KindOpenLane, wire.KindConfirmed:
 		payload, err := wire.ReadPayload(in, h, nil)
 		if err != nil {
 			return err
 		}
-		var m wire.OpenLane
-		if err := wire.DecodeInto(&m, payload); err != nil {
-			return err
-		}
-		if ls.s.frameEnd(true, &m) {
-			ls.s.cut()
-		}
-		ls.open(&m)
-		return nil
-	case wire.KindConfirmed:
-		payload, err := wire.ReadPayload(in, h, nil)
+		m, err := wire.Decode(h.Kind, payload)
 		if err != nil {
 			return err
 		}
-		var m wire.Confirmed
-		if err := wire.DecodeInto(&m, payload); err != nil {
-			return err
-		}
-		if ls.s.frameEnd(true, &m) {
+		if ls.s.frameEnd(true, m) {
 			ls.s.cut()
 		}
-		if l := ls.lanes[m.Lane]; l != nil && l.open.Load() {
-			l.part.Confirm(l.opening, m.Through)
-		}
+		ls.take(at, h, func() { ls.small(m) })
 		return nil
 	}
 	return &wire.FrameError{Kind: h.Kind, Field: "kind", Reason: "does not belong on a lane stream"}
 }
 
-// open starts to open a lane; the partition's owner answers when older work of the lane
+// take does what the frame at a place of the stream asks for, unless it was done when a copy
+// of the frame came. It reports whether act was called.
+func (ls *laneStream) take(at uint64, h wire.Header, act func()) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if at < ls.mu.next && !planted.CopyTwice {
+		return false
+	}
+	ls.mu.next = at + uint64(wire.HeaderSize+h.Size)
+	act()
+	return true
+}
+
+// small takes a frame that is not a batch. mu is held.
+func (ls *laneStream) small(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.OpenLane:
+		ls.open(m)
+	case *wire.Confirmed:
+		if l := ls.mu.lanes[m.Lane]; l != nil && l.open.Load() {
+			l.part.Confirm(l.opening, m.Through)
+		}
+	}
+}
+
+// open starts to open a lane; mu is held. The partition's owner answers when older work of the lane
 // is done.
 func (ls *laneStream) open(m *wire.OpenLane) {
 	refuse := func(e *wire.Error) { ls.out.message(&wire.LaneRefused{Lane: m.Lane, Err: *e}) }
-	if l := ls.lanes[m.Lane]; l != nil {
+	if l := ls.mu.lanes[m.Lane]; l != nil {
 		if !l.refused.Load() {
 			refuse(wire.Errorf(wire.CodeInvalidLane, "lane %d is open on this stream already", m.Lane))
 			return
@@ -206,14 +239,15 @@ func (ls *laneStream) open(m *wire.OpenLane) {
 }
 
 func (ls *laneStream) add(l *lane) {
-	ls.lanes[l.num] = l
+	ls.mu.lanes[l.num] = l
 	ls.s.lanes.Add(1)
-	ls.out.allow(len(ls.lanes))
+	ls.out.allow(len(ls.mu.lanes))
 }
 
 // produce reads one batch into memory from the budget, checks its bytes and hands it to
-// the partition's owner. Only a lane that is open is worth the memory.
-func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
+// the partition's owner. Only a lane that is open is worth the memory, and only a batch that
+// was not taken from a copy.
+func (ls *laneStream) produce(in io.Reader, h wire.Header, at uint64) error {
 	head := make([]byte, 0, wire.ProduceHead)
 	head, err := wire.ReadPayload(in, wire.Header{Kind: h.Kind, Size: min(h.Size, wire.ProduceHead)}, head)
 	if err != nil {
@@ -223,13 +257,12 @@ func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
 		return &wire.FrameError{Kind: h.Kind, Field: "size", Reason: "is less than the head"}
 	}
 	num, confirmed := wire.PeekProduce(head)
-	l := ls.lanes[num]
-	if l == nil || !l.open.Load() {
-		return ls.skip(in, h, num, confirmed, wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", num))
+	if !ls.isOpen(num) {
+		return ls.skip(in, h, at, num, confirmed, wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", num))
 	}
 	buf := ls.s.in.Get(h.Size)
 	if buf == nil {
-		return ls.skip(in, h, num, confirmed, wire.Errorf(wire.CodeThrottled, "the memory for frames is in use"))
+		return ls.skip(in, h, at, num, confirmed, wire.Errorf(wire.CodeThrottled, "the memory for frames is in use"))
 	}
 	copy(buf.B, head)
 	if _, err := io.ReadFull(in, buf.B[len(head):]); err != nil {
@@ -244,11 +277,29 @@ func (ls *laneStream) produce(in io.Reader, h wire.Header) error {
 	if ls.s.frameEnd(true, &m) {
 		ls.s.cut()
 	}
-	if failure := ls.submit(l, &m, buf); failure != nil {
-		ls.refuse(m.Lane, m.Number(), failure)
+	if !ls.take(at, h, func() { ls.batch(&m, buf) }) {
 		buf.Release()
 	}
 	return nil
+}
+
+func (ls *laneStream) isOpen(num uint32) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.mu.lanes[num]
+	return l != nil && l.open.Load()
+}
+
+// batch takes a batch; mu is held. From here on buf belongs to the partition, or is given back.
+func (ls *laneStream) batch(m *wire.Produce, buf *buffers.Buffer) {
+	failure := wire.Errorf(wire.CodeInvalidLane, "lane %d is not open on this stream", m.Lane)
+	if l := ls.mu.lanes[m.Lane]; l != nil && l.open.Load() {
+		failure = ls.submit(l, m, buf)
+	}
+	if failure != nil {
+		ls.refuse(m.Lane, m.Number(), failure)
+		buf.Release()
+	}
 }
 
 // unexpected is an end of the stream within a frame.
@@ -317,14 +368,15 @@ func checkBatch(b []byte, o *partition.Opening) (batchfmt.Batch, *wire.Error) {
 // unfit walks the records here, so that the owner need not. The finding counts only if
 // the batch would be appended: a retry of a stored batch is answered as a retry.
 func (ls *laneStream) unfit(b batchfmt.Batch) *wire.Error {
-	if err := batchfmt.CheckRecords(b, &ls.records); err != nil && !planted.RecordsUnchecked {
+	if err := batchfmt.CheckRecords(b, &ls.mu.records); err != nil && !planted.RecordsUnchecked {
 		return wire.Errorf(wire.CodeCorruptBatch, "%v", err)
 	}
 	return nil
 }
 
-// skip reads the rest of a frame that is not worth memory, and refuses its batch.
-func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, confirmed batchfmt.Seq, failure *wire.Error) error {
+// skip reads the rest of a frame that is not worth memory, and refuses its batch unless that
+// was taken from a copy.
+func (ls *laneStream) skip(in io.Reader, h wire.Header, at uint64, num uint32, confirmed batchfmt.Seq, failure *wire.Error) error {
 	rest := h.Size - wire.ProduceHead
 	batch := make([]byte, min(rest, batchfmt.HeaderSize2))
 	if _, err := io.ReadFull(in, batch); err != nil {
@@ -334,7 +386,7 @@ func (ls *laneStream) skip(in io.Reader, h wire.Header, num uint32, confirmed ba
 		return unexpected(err)
 	}
 	m := wire.Produce{ConfirmedThrough: confirmed, Batch: batch}
-	ls.refuse(num, m.Number(), failure)
+	ls.take(at, h, func() { ls.refuse(num, m.Number(), failure) })
 	return nil
 }
 

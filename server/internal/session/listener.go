@@ -137,6 +137,7 @@ func (l *Listener) quicConfig() *quic.Config {
 		MaxIncomingStreams:             maxStreams,
 		MaxIncomingUniStreams:          -1,
 		AllowConnectionWindowIncrease:  l.allowWindow,
+		EnableDatagrams:                true,              // for copies of frames
 		Allow0RTT:                      planted.EarlyData, // early data would be carried out again when replayed
 	}
 	plain := c.Clone()

@@ -20,9 +20,10 @@ const (
 // A resultWriter is the writing half of a lane stream: partitions' owners put results in,
 // which never blocks them, and run writes all that has queued, many a frame.
 type resultWriter struct {
-	s      *session
-	stream *quic.Stream
-	wake   chan struct{} // capacity 1: something is queued, or the stream is finished
+	s       *session
+	stream  *quic.Stream
+	written uint64        // bytes of whole frames; of run alone
+	wake    chan struct{} // capacity 1: something is queued, or the stream is finished
 
 	mu struct {
 		sync.Mutex
@@ -168,6 +169,8 @@ func (w *resultWriter) write(frame []byte, m wire.Message) error {
 		w.stream.CancelWrite(quic.StreamErrorCode(wire.CodeThrottled)) // a frame may be half written
 		return err
 	}
+	w.s.copier.Add(w.stream.StreamID(), w.written, frame)
+	w.written += uint64(len(frame))
 	if w.s.frameEnd(false, m) {
 		w.s.cut()
 		return errCut

@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/server/internal/buffers"
 	"github.com/quoin-io/quoin/wire"
+	"github.com/quoin-io/quoin/wire/copies"
 )
 
 // readBuffer is the buffer in front of a stream. Payloads that are larger go straight
@@ -50,6 +51,12 @@ type session struct {
 		stream     *quic.Stream
 		greeted    bool // HelloOK is written: only then may anything else be
 	}
+	copies struct {
+		sync.Mutex
+		of map[quic.StreamID]*laneStream // whose frames may come as copies
+	}
+	copier *copies.Sender // of answers; nil when the client takes none; set like peer
+
 	news struct {
 		sync.Mutex
 		waiting []*wire.TopicChanged // to be told, one a topic
@@ -87,11 +94,11 @@ func (s *session) serve() {
 		s.log.Debug("handshake failed", "error", err)
 		return
 	}
-	s.streams.Add(1)
-	go func() {
-		defer s.streams.Done()
-		s.serveControl(control)
-	}()
+	if s.peer.Features&wire.FeatureCopies != 0 {
+		s.copier = copies.NewSender(s.conn, s.streams.Go, func() { s.l.cfg.Counters.Copies.Sent.Add(1) })
+	}
+	s.streams.Go(func() { s.serveControl(control) })
+	s.streams.Go(func() { copies.Receive(s.conn, s.copied) })
 	s.log.Debug("connected", "sdk", s.peer.SDKName, "version", s.peer.SDKVersion)
 	for {
 		stream, err := s.conn.AcceptStream(s.conn.Context())
@@ -99,11 +106,7 @@ func (s *session) serve() {
 			s.log.Debug("disconnected", "reason", err)
 			return
 		}
-		s.streams.Add(1)
-		go func() {
-			defer s.streams.Done()
-			s.serveStream(stream)
-		}()
+		s.streams.Go(func() { s.serveStream(stream) })
 	}
 }
 
@@ -159,7 +162,7 @@ func (s *session) refuse(code wire.Code, text string) {
 func (s *session) helloOK(protocol uint16) *wire.HelloOK {
 	b := s.l.cfg.Broker
 	m := &wire.HelloOK{
-		Protocol: protocol, BatchVersions: []batchfmt.Version{batchfmt.Version1, batchfmt.Version2},
+		Protocol: protocol, Features: wire.FeatureCopies, BatchVersions: []batchfmt.Version{batchfmt.Version1, batchfmt.Version2},
 		ServerName: s.l.cfg.Name, ServerVersion: s.l.cfg.Version,
 		ClusterID: b.ClusterID(), Incarnation: b.Incarnation(),
 		MaxBatchBytes: batchfmt.MaxBatchBytes, MaxInFlight: maxInFlight, MaxLanes: maxLanes,
@@ -244,7 +247,7 @@ func (s *session) ready() bool {
 // serveStream reads the first frame and goes where it belongs.
 func (s *session) serveStream(stream *quic.Stream) {
 	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
-	r := bufio.NewReaderSize(stream, readBuffer)
+	r := &frameReader{r: bufio.NewReaderSize(stream, readBuffer)}
 	m, err := readOnly(r, firstKinds...)
 	if err != nil {
 		s.endStream(stream, err)
@@ -255,7 +258,7 @@ func (s *session) serveStream(stream *quic.Stream) {
 	case *wire.OpenLane:
 		serveLanes(s, stream, r, m)
 	case *wire.Subscribe:
-		serveSubscription(s, stream, r, m)
+		serveSubscription(s, stream, r.r, m)
 	default:
 		s.serveRequest(stream, m)
 	}

@@ -1,5 +1,7 @@
 package batchfmt
 
+import "slices"
+
 // A Builder collects records and seals them into batches. It is reusable and its zero
 // value is ready; it keeps its memory over Reset. It must not be used by several
 // goroutines at once.
@@ -66,6 +68,9 @@ func (b *Builder) RemoveAll(out func(i int) bool) bool {
 	b.section, b.count, b.base, b.max = left.section, left.count, left.base, left.max
 	return true
 }
+
+// Grow makes room for bytes more of records.
+func (b *Builder) Grow(bytes int) { b.section = slices.Grow(b.section, bytes) }
 
 // Len is the number of records so far.
 func (b *Builder) Len() int { return b.count }

@@ -309,3 +309,20 @@ func TestFormatErrorIsFound(t *testing.T) {
 		t.Errorf("error is %#v", err)
 	}
 }
+
+// Room that was made is used: records that fit it cost no further memory.
+func TestGrow(t *testing.T) {
+	var b Builder
+	record := Record{Value: make([]byte, 1000)}
+	b.Grow(100 << 10)
+	if n := testing.AllocsPerRun(50, func() {
+		if err := b.Add(&record); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a record", n)
+	}
+	if b.Len() != 51 { // AllocsPerRun runs once more
+		t.Errorf("%d records", b.Len())
+	}
+}

@@ -17,39 +17,29 @@
 // Nobody who uses Quoin has to upgrade every reader before a producer may write something
 // new. An old reader keeps reading, or is told plainly why it cannot and which side to upgrade.
 //
-//	a peer meets                        and this happens
-//	----------------------------------  ------------------------------------------------------
-//	a batch of a version that it knows  it reads it; a version is readable for ever
-//	a session that does not read the    the server converts the batch on its way out, if there
-//	batch's version                     is a way: 2 to 1 drops the producer's fields and the
-//	                                    extensions, and keeps offsets, timestamps and records
-//	the same, in a topic that is        BATCH_VERSION_UNSUPPORTED before any byte of the batch;
-//	strict about versions               the reader may go on behind it by its own choice
-//	a batch of a version that it does   an error with the number and no record; the front, the
-//	not know                            same in every version, says where the next batch begins
-//	an extension that it does not know  it steps over it, or refuses the batch if it is critical
-//	a control batch                     only the server does; none is sent to a reader
-//	an older peer, a protocol version   the newest that both speak
-//	in common
-//	an older peer, none in common       UNSUPPORTED_VERSION, which says which side is to be
-//	                                    upgraded
-//	an older server that does not take  BATCH_VERSION_UNSUPPORTED from the SDK when a producer
-//	the batches of a producer           is built, before a record is accepted
-//	fields behind the last one that it  it ignores them; in a message of an older peer a newer
-//	knows, in a message                 one takes their absence for a default
-//	a frame of a kind that it does not  it steps over the frame if the kind is optional, else
-//	know                                refuses the stream
-//	a catalog in a format that it does  the server does not open the data directory, and
-//	not know                            changes nothing in it
-//	a data directory of an older        it opens it
-//	server
+//	| a peer meets | and this happens |
+//	|---|---|
+//	| a batch of a version that it knows | it reads it: a version that was ever released stays readable for ever |
+//	| a batch of a newer version than it reads | the server converts it on its way out: from 2 to 1 the records, offsets, timestamps and compression stay, the fields of the producer and the extensions go |
+//	| the same, in a topic with `strict-batch-version` | `BATCH_VERSION_UNSUPPORTED` in front of the batch, with where that begins, its version, and the offset where the reader may go on by its own choice |
+//	| a batch of an older version than it reads | the same refusal, as nothing is converted upwards: it says "upgrade the server" where that is the older side, and else which version the reader is to accept as well |
+//	| a batch of a version that it does not know, all the same | an error with the number, and no record; the front, alike in every version, says where the next batch begins |
+//	| an extension that it does not know | it steps over it, or refuses the batch if the extension is critical |
+//	| a control batch | only servers read it, and no reader is sent one |
+//	| an older peer, a protocol version in common | both speak the newest that they have in common |
+//	| an older peer, none in common | `UNSUPPORTED_VERSION`, which says "upgrade the client" or "upgrade the server" |
+//	| an older server that does not take its batches | `Build` fails before a record is accepted, and says "upgrade the server"; plain producers work |
+//	| fields behind the last one that it knows | it ignores them; those that an older peer does not send have a default |
+//	| a frame of a kind that it does not know | it steps over the frame if the kind is optional, else it refuses the stream |
+//	| files of an older release | it opens them, whichever release it was |
+//	| files of a newer release, in a form that it does not know | it leaves them as they are and names the version: for a catalog the server does not start, for a log it does not serve the partition |
+//	| a version of batches that is to come | readers first, in two releases: one reads and converts it everywhere and writes it nowhere, the next has the switch to write it, off until somebody asks |
+//	| the switch to write it | it is safe when all readers know the version: `quoin topic describe` shows which versions a topic holds, and the newest that all its connected readers know |
+//	| a number of a version, codec, extension, frame or error | it means what it always meant: none is used again for something else |
 //
-// How a new batch version comes in, in two releases. The first one reads it everywhere, in the
-// server, the SDK and the tools, converts it for sessions that do not, and writes it nowhere.
-// The second one has the switch to write it, off at first and on where somebody asks for it. So
-// whoever goes back by one release can read all that the newer one wrote. A number of a
-// version, a codec, an extension, a kind of frame or an error code is never used for something
-// else, also when nothing writes it any more.
+// The same table stands in the README, and a test holds them to each other. Two releases for a
+// new version of batches are so that whoever goes back by one can read all that the newer one
+// wrote; the switch is on where somebody asks for it.
 //
 // # What is frozen
 //

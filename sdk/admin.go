@@ -57,7 +57,7 @@ func topicOf(t *wire.TopicInfo) Topic {
 	for i, p := range t.Partitions {
 		partition := Partition{LogStart: int64(p.LogStart), HighWatermark: int64(p.HighWatermark), Bytes: p.Bytes}
 		if p.Code != wire.CodeOK {
-			partition.Err = &ServerError{Op: "describe", Code: p.Code, Topic: t.Name, Partition: i, Sequence: -1, Expected: -1}
+			partition.Err = &ServerError{Op: "describe", Code: p.Code, Topic: t.Name, Partition: i, Sequence: -1, Expected: -1, Offset: -1}
 		}
 		topic.Partitions = append(topic.Partitions, partition)
 	}
@@ -107,7 +107,9 @@ func SetPartitions(n int) TopicChange {
 }
 
 // SetMaxBatchBytes changes the limit of a batch; 0 means the server's default. What is
-// stored stays, and a retry of it is answered, whatever the limit is by then.
+// stored stays, and a retry of it is answered, whatever the limit is by then. Producers that run
+// divide what they have gathered in larger batches; at most the five of a partition that are on
+// their way end as not stored, and so does a record that alone is too large by now.
 func SetMaxBatchBytes(n int) TopicChange {
 	return TopicChange{func(m *wire.AlterTopic) error {
 		if n < 0 || n > batchfmt.MaxBatchBytes {

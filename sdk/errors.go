@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/batcher"
 	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
@@ -38,8 +39,9 @@ var (
 	ErrOffsetOutOfRange = errors.New("sdk: offset out of range")
 	// ErrBatchVersion says that one side does not know the version of a batch: the server that
 	// of a producer's, or this SDK one that a strict topic holds. The text says which side to
-	// upgrade. A consumer has had what stands in front of that batch; [ServerError.Expected] is
-	// where to read on without it: From([At]) and Partitions of a new consumer.
+	// upgrade. A consumer has had what stands in front of that batch, which begins at
+	// [ServerError.Offset] and has [ServerError.Version]; [ServerError.Expected] is where to read
+	// on without it: From([At]) and Partitions of a new consumer.
 	ErrBatchVersion = errors.New("sdk: batch version is not known")
 	// ErrFenced says that another instance holds the producer id now, as it built a producer
 	// of the same name. The text says since when and, if the server knows it yet, from where.
@@ -89,6 +91,12 @@ type ServerError struct {
 	// epoch, a limit, or for a consumer the offset where it may read on; -1 for nothing.
 	Expected int64
 	Detail   string
+	// Offset is where the batch begins that a consumer was refused with ErrBatchVersion; -1 when
+	// there is none, as with a producer.
+	Offset int64
+	// Version is that of the batch that was refused for it; 0 when that is not the reason, or an
+	// older server does not say.
+	Version int
 }
 
 func (e *ServerError) Error() string {
@@ -103,7 +111,7 @@ func (e *ServerError) Error() string {
 	fmt.Fprintf(&b, ": %v", e.Code)
 	text := e.Detail
 	if text == "" {
-		text = e.Code.Info().Text
+		text = e.Code.Info().Text + e.batch()
 	}
 	b.WriteString(": " + text)
 	if e.Sequence >= 0 {
@@ -114,6 +122,17 @@ func (e *ServerError) Error() string {
 		b.WriteByte(')')
 	}
 	return b.String()
+}
+
+// batch names the batch that was refused for its version; a Detail does so itself.
+func (e *ServerError) batch() string {
+	switch {
+	case e.Version == 0:
+		return ""
+	case e.Offset < 0:
+		return fmt.Sprintf(": version %d", e.Version)
+	}
+	return fmt.Sprintf(": version %d at offset %d", e.Version, e.Offset)
 }
 
 // Is makes errors.Is work with the sentinels.
@@ -139,7 +158,8 @@ func serverError(op, topic string, err error) error {
 		return err
 	}
 	e := &ServerError{Op: op, Code: w.Code, Topic: w.Topic, Partition: int(w.Partition),
-		ProducerID: uint64(w.ProducerID), Sequence: w.Sequence, Expected: w.Expected, Detail: w.Detail}
+		ProducerID: uint64(w.ProducerID), Sequence: w.Sequence, Expected: w.Expected, Detail: w.Detail,
+		Offset: int64(w.Offset), Version: int(w.Version)}
 	if e.Topic == "" {
 		e.Topic = topic
 	}
@@ -233,7 +253,8 @@ func (e *BufferFullError) Unwrap() []error {
 }
 
 // A RecordTooLargeError refuses a record before it is given a sequence: alone, and not
-// compressed, it would need a larger batch than the topic takes.
+// compressed, it would need a larger batch than the topic takes. When the limit of the topic
+// was lowered while the record waited, it is the cause of a *[NotStored].
 type RecordTooLargeError struct {
 	Bytes int // of a batch with this record alone
 	Limit int // of a batch of the topic
@@ -331,12 +352,26 @@ func tooLarge(err error) error {
 	return fmt.Errorf("sdk: record: %w", err)
 }
 
+// unsendable is tooLarge for what was accepted and then could not be sent, for whatever reason.
+func unsendable(err error) error {
+	if _, large := err.(*batcher.TooLargeError); large {
+		return tooLarge(err)
+	}
+	return err
+}
+
 // produceCause turns the reason of a lane into a public error.
 func produceCause(err error, topic string, partition int, producerID uint64) error {
 	out := serverError("produce", topic, err)
 	var se *ServerError
 	if errors.As(out, &se) {
 		se.Partition, se.ProducerID = partition, producerID
+		if se.Code == wire.CodeVersionUnsupported { // a result has no field for what its sender knows
+			se.Version = int(batchfmt.Version1)
+			if producerID != uint64(batchfmt.NoProducer) {
+				se.Version = int(batchfmt.Version2)
+			}
+		}
 	}
 	return out
 }

@@ -171,9 +171,8 @@ func (p *Producer) limitOf(info *wire.TopicInfo) int {
 	return p.most
 }
 
-// learn takes over what can change of a topic: its limit holds for batches that are not
-// sealed yet, and further partitions take records from now on. What was given already stays
-// in its partition.
+// learn takes over what can change of a topic: its limit holds for what is not sealed yet, and
+// further partitions take records from now on. What was given already stays in its partition.
 func (p *Producer) learn(info *wire.TopicInfo) {
 	limit := p.limitOf(info)
 	p.mu.Lock()
@@ -187,12 +186,36 @@ func (p *Producer) learn(info *wire.TopicInfo) {
 	}
 	changed := p.limit.Swap(int64(limit)) != int64(limit)
 	p.mu.Unlock()
-	if !changed {
-		return
+	if changed {
+		p.limitSenders()
 	}
+}
+
+// lowerLimit takes over a limit that the server named to a lane, which it does before a topic can
+// be looked at. That may be an older one than is known here, so the topic is looked at all the same.
+func (p *Producer) lowerLimit(bytes int64) {
+	p.mu.Lock()
+	lower := bytes > 0 && bytes < p.limit.Load()
+	if lower {
+		p.limit.Store(bytes)
+	}
+	p.mu.Unlock()
+	if lower {
+		p.limitSenders()
+		p.client.news.told(p.topicID)
+	}
+}
+
+// limitSenders has what gathers keep to the limit.
+func (p *Producer) limitSenders() {
 	for _, s := range p.allSenders() {
 		s.mu.Lock()
-		s.mu.batcher.SetLimit(limit)
+		s.mu.batcher.SetLimit(int(p.limit.Load()))
+		if parked := s.mu.parked; parked != nil && !s.mu.batcher.Fits(parked) {
+			s.mu.parked = nil
+			s.mu.batcher.Return(parked)
+		}
 		s.mu.Unlock()
+		signal(s.wake) // there may be full batches, or refused ones
 	}
 }

@@ -310,6 +310,9 @@ func (s *sender) endResumed(f *frozen, o *lane.Outcome) {
 	} else {
 		s.p.settled(&f.token, s.resolutionOf(f, o))
 	}
+	if o.Fate == lane.Stored { // those in front of it had their outcome, and nobody has to be called
+		s.confirm(f.Last())
+	}
 	s.countResumed(f)
 }
 

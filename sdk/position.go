@@ -112,6 +112,18 @@ func (s *sender) stopBehind(cause error) {
 	}
 }
 
+// positionRoom is what a position takes of a batch at most: its length in front, and up to a
+// multiple of 8.
+const positionRoom = (4 + MaxPosition + 7) &^ 7
+
+// batchHead is how many bytes of a batch are not for records.
+func (c *producerConfig) batchHead() int {
+	if c.position != nil {
+		return batchfmt.HeaderSize2 + positionRoom
+	}
+	return batchfmt.HeaderSize2
+}
+
 // item is what one call gives a producer with a position.
 type item struct {
 	records  []given
@@ -128,7 +140,7 @@ const maxItemTime = 1 << 61
 func (p *Producer) item(records []Record, now time.Time) (*item, error) {
 	it := &item{}
 	for i := range records {
-		record, cost, err := p.prepare(&records[i], now)
+		record, cost, err := p.prepare(&records[i], now.UnixMilli())
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +154,7 @@ func (p *Producer) item(records []Record, now time.Time) (*item, error) {
 		it.bytes += batchfmt.RecordBytes(&record)
 		it.cost += cost
 	}
-	if size, limit := it.bytes+batchfmt.HeaderSize2, int(p.limit.Load()); size > limit {
+	if size, limit := it.bytes+p.config.batchHead(), int(p.limit.Load()); size > limit {
 		return nil, &RecordTooLargeError{Bytes: size, Limit: limit}
 	}
 	last := records[len(records)-1]
@@ -198,10 +210,10 @@ func (s *sender) addItem(it *item, now time.Time) error {
 			break
 		}
 	}
+	done()
 	if err == nil && it.position != nil {
 		b.SetPosition(it.position)
 	}
-	done()
 	s.wakeIfDue(opened, now)
 	return err
 }

@@ -32,9 +32,11 @@ type Producer struct {
 	key      unique.Handle[string] // of the identity, for tokens
 	limit    atomic.Int64          // bytes of a batch; see learn
 	most     int                   // of that, whatever the topic takes
+	home     func(key uint64) (carrier, <-chan struct{})
 
 	senders atomic.Pointer[senderSlots] // see slots
 	sticky  atomic.Int64                // partition of records without a key
+	clock   *clock                      // of records that are given one by one
 	buffer  buffer
 	batches sync.Pool // of *batcher.Batch[delivery]
 	frames  sync.Pool // of *[]byte
@@ -162,8 +164,8 @@ func (p *Producer) TrySend(r Record, fn func(Ack, error)) error {
 	if p.config.position != nil {
 		return p.tryItem(r, fn)
 	}
-	now := time.Now()
-	record, cost, err := p.prepare(&r, now)
+	now, millis := p.clock.now()
+	record, cost, err := p.prepare(&r, millis)
 	if err != nil {
 		return err
 	}
@@ -189,8 +191,8 @@ func (p *Producer) accept(ctx context.Context, r *Record, d delivery) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	now := time.Now()
-	record, cost, err := p.prepare(r, now)
+	now, millis := p.clock.now()
+	record, cost, err := p.prepare(r, millis)
 	if err != nil {
 		return err
 	}
@@ -204,27 +206,36 @@ func (p *Producer) accept(ctx context.Context, r *Record, d delivery) error {
 	return p.place(partition, &record, cost, d, now, sticky)
 }
 
-// prepare makes what is encoded of a record, and says what it takes of the buffer.
-func (p *Producer) prepare(r *Record, now time.Time) (record batchfmt.Record, cost int64, err error) {
-	record = batchfmt.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
-	if r.Timestamp.IsZero() {
-		record.Timestamp = now.UnixMilli()
+// prepare makes what is encoded of a record, millis after 1970 if it has no time of its own, and
+// says what it takes of the buffer.
+func (p *Producer) prepare(r *Record, millis int64) (record batchfmt.Record, cost int64, err error) {
+	record.Key, record.Value, record.Timestamp = r.Key, r.Value, millis
+	if !r.Timestamp.IsZero() {
+		record.Timestamp = r.Timestamp.UnixMilli()
 	}
-	cost = int64(len(r.Key) + len(r.Value) + recordOverhead)
 	if len(r.Headers) > 0 {
 		record.Headers = make([]batchfmt.Header, len(r.Headers))
 		for i, h := range r.Headers {
 			record.Headers[i] = batchfmt.Header{Key: []byte(h.Key), Value: h.Value}
-			cost += int64(len(h.Key) + len(h.Value) + recordOverhead)
 		}
 	}
+	cost = int64(costOf(&record))
 	if limit := p.limit.Load(); cost > limit {
 		// Far too large: say so now, and not after waiting for an empty buffer.
-		if size := batchfmt.RecordBytes(&record) + batchfmt.HeaderSize2; size > int(limit) {
+		if size := batchfmt.RecordBytes(&record) + p.config.batchHead(); size > int(limit) {
 			return record, cost, &RecordTooLargeError{Bytes: size, Limit: int(limit)}
 		}
 	}
 	return record, cost, nil
+}
+
+// costOf is what a record takes of the buffer.
+func costOf(r *batchfmt.Record) int {
+	cost := len(r.Key) + len(r.Value) + recordOverhead
+	for i := range r.Headers {
+		cost += len(r.Headers[i].Key) + len(r.Headers[i].Value) + recordOverhead
+	}
+	return cost
 }
 
 // place gives a record, for which there is room, to the sender of its partition.

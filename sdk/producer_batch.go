@@ -139,7 +139,7 @@ func (p *Producer) acceptAll(ctx context.Context, records []Record, waits []*wai
 			errs[i] = context.Cause(ctx)
 			continue
 		}
-		record, cost, err := p.prepare(&records[i], now)
+		record, cost, err := p.prepare(&records[i], now.UnixMilli())
 		var to int
 		var anywhere bool
 		if err == nil {

@@ -244,7 +244,7 @@ func (b *ProducerBuilder) Build(ctx context.Context) (*Producer, error) {
 	}
 	if !slices.Contains(hello.BatchVersions, version) {
 		return nil, &ServerError{Op: "build producer", Code: wire.CodeVersionUnsupported, Topic: b.topic, Partition: -1,
-			Sequence: -1, Expected: -1, Detail: olderSide(hello.BatchVersions, version)}
+			Sequence: -1, Expected: -1, Detail: olderSide(hello.BatchVersions, version), Offset: -1, Version: int(version)}
 	}
 	box, found, err := b.openOutbox(info)
 	if err != nil {
@@ -328,12 +328,13 @@ func newProducer(b *ProducerBuilder, config producerConfig, info *wire.TopicInfo
 	p := &Producer{
 		client: b.client, topic: b.topic, topicID: info.ID, config: config,
 		identity: *identity, epoch: newEpoch(identity.Epoch), key: unique.Make(string(identity.Key[:])), most: batchfmt.MaxBatchBytes,
-		buffer: buffer{max: b.config.maxBuffered},
+		buffer: buffer{max: b.config.maxBuffered}, clock: newClock(),
 		closed: make(chan struct{}),
 	}
 	if connLimit > 0 {
 		p.most = min(p.most, connLimit)
 	}
+	p.home = p.networkHome
 	slots := senderSlots(nil).grown(len(info.Partitions))
 	p.senders.Store(&slots)
 	p.limit.Store(int64(p.limitOf(info)))

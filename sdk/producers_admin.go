@@ -122,7 +122,7 @@ func (c *Client) DescribeProducer(ctx context.Context, topic string, partition i
 		detail = fmt.Sprintf("the partition has nothing of it, and may have forgotten producers up to %d", page.Forgotten)
 	}
 	return ProducerLane{}, &ServerError{Op: op, Code: wire.CodeUnknownProducerID, Topic: topic, Partition: partition,
-		ProducerID: producer, Sequence: -1, Expected: -1, Detail: detail}
+		ProducerID: producer, Sequence: -1, Expected: -1, Offset: -1, Detail: detail}
 }
 
 // ExplainProducers lists the latest decisions of a partition about batches, the newest last:
@@ -168,7 +168,7 @@ func (c *Client) partitionID(ctx context.Context, op, topic string, partition in
 	}
 	if partition < 0 || partition >= len(info.Partitions) {
 		return id, 0, &ServerError{Op: op, Code: wire.CodeUnknownPartition, Topic: topic, Partition: partition,
-			Sequence: -1, Expected: -1, Detail: fmt.Sprintf("there is no partition %d, the topic has %d", partition, len(info.Partitions))}
+			Sequence: -1, Expected: -1, Offset: -1, Detail: fmt.Sprintf("there is no partition %d, the topic has %d", partition, len(info.Partitions))}
 	}
 	return info.ID, int32(partition), nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-io/quoin/sdk/internal/lane"
 	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/sdk/internal/planted"
-	"github.com/quoin-io/quoin/sdk/internal/transport"
 	"github.com/quoin-io/quoin/wire"
 )
 
@@ -38,13 +37,13 @@ type sender struct {
 	wake      chan struct{}
 	done      chan struct{} // closed when the goroutine ended
 	callbacks *callbacks
-	failed    atomic.Bool                    // mu.failed is set
-	confirmed atomic.Int64                   // every outcome up to this sequence was given out
-	quiet     atomic.Bool                    // the goroutine wants to know when confirmed moves
-	handle    atomic.Pointer[transport.Lane] // the current opening; nil for none
-	waitsFor  atomic.Pointer[error]          // the last refusal that only makes it wait; nil after a success
-	opened    chan struct{}                  // closed when a sender that goes on after a loss was opened
-	life      context.Context                // ends with the goroutine
+	failed    atomic.Bool                // mu.failed is set
+	confirmed atomic.Int64               // every outcome up to this sequence was given out
+	quiet     atomic.Bool                // the goroutine wants to know when confirmed moves
+	handle    atomic.Pointer[laneHandle] // the current opening; nil for none
+	waitsFor  atomic.Pointer[error]      // the last refusal that only makes it wait; nil after a success
+	opened    chan struct{}              // closed when a sender that goes on after a loss was opened
+	life      context.Context            // ends with the goroutine
 	end       context.CancelFunc
 	requests  sync.WaitGroup // of the goroutine, which waits for them
 
@@ -54,6 +53,7 @@ type sender struct {
 		batcher  *batcher.Batcher[delivery]
 		moved    sync.Cond // records left the batcher and were frozen, or have their outcome; its lock is mu
 		room     bool      // the goroutine could send now
+		woken    bool      // it was woken for records, and has not looked since
 		idle     bool      // nothing is frozen
 		stuck    bool      // records without a key went here since this partition's turn began
 		refusing error     // what new records are told; nil while they are taken
@@ -72,8 +72,8 @@ type sender struct {
 
 	// The goroutine's own.
 	core       laneCore
-	own        *lane.Core // core, unless the producer is plain; nil then
-	conn       *transport.Conn
+	own        *lane.Core     // core, unless the producer is plain; nil then
+	conn       carrier        // nil for none
 	positioned batchfmt.Seq   // of what the server has: the sequence whose position is known
 	resumed    int            // batches of the outbox without an outcome
 	adopted    chan struct{}  // closed when there are none
@@ -178,7 +178,8 @@ func newSender(p *Producer, partition int, before *sender, kept *outbox.Lane) *s
 	s.mu.idle = true
 	s.mu.moved.L = &s.mu
 	s.mu.batcher = batcher.New[delivery](batcher.Config{
-		BatchBytes: p.config.batchBytes, Adapt: !p.config.fixedBatches, Limit: int(p.limit.Load()), Linger: p.config.linger, Pool: &p.batches,
+		BatchBytes: p.config.batchBytes, Adapt: !p.config.fixedBatches, Limit: int(p.limit.Load()), Head: p.config.batchHead(),
+		Linger: p.config.linger, Pool: &p.batches, Cost: costOf,
 	})
 	go s.run()
 	return s
@@ -212,7 +213,11 @@ func (s *sender) addAll(all []given, now time.Time, sticky bool) (took int, err 
 
 // wakeIfDue wakes the goroutine if it can do more than before. mu is held.
 func (s *sender) wakeIfDue(opened uint64, now time.Time) {
+	if s.mu.woken {
+		return
+	}
 	if b := s.mu.batcher; b.Opened() != opened || s.mu.room && b.Due(now, s.mu.idle) {
+		s.mu.woken = true
 		signal(s.wake)
 	}
 }
@@ -438,14 +443,19 @@ func (s *sender) unknownOf(f *frozen, record int) *OutcomeUnknown {
 		Sequence: token.first + int64(record), Record: record, token: &token}
 }
 
+// confirm notes that every outcome up to a sequence was given out.
+func (s *sender) confirm(through batchfmt.Seq) {
+	s.confirmed.Store(int64(through))
+	if s.quiet.Swap(false) {
+		signal(s.wake)
+	}
+}
+
 // called notes that the callbacks of a batch returned, and takes its memory back.
 func (s *sender) called(o *outcome) {
 	n := len(o.records.Tags)
 	if o.err == nil && o.first.Sequence >= 0 {
-		s.confirmed.Store(o.first.Sequence + int64(n) - 1)
-		if s.quiet.Swap(false) {
-			signal(s.wake)
-		}
+		s.confirm(batchfmt.Seq(o.first.Sequence + int64(n) - 1))
 	}
 	o.records.Reset()
 	s.p.batches.Put(o.records)

@@ -183,10 +183,19 @@ func (s *sender) expire(now time.Time) {
 		}
 		batch := s.takeOldest()
 		s.mu.Unlock()
-		s.p.failures.Add(int64(len(batch.Tags)))
-		s.stopBehind(ErrDeliveryTimeout)
-		s.endRecords(batch, &outcome{records: batch, err: s.notStored(lane.ErrDeliveryTimeout)})
+		s.endUnsent(batch, lane.ErrDeliveryTimeout)
 	}
+}
+
+// endUnsent ends records that never got a sequence, with why they are refused if they are.
+// Everything before them has its outcome.
+func (s *sender) endUnsent(batch *records, cause error) {
+	if batch.Refused != nil {
+		cause = unsendable(batch.Refused)
+	}
+	s.p.failures.Add(int64(len(batch.Tags)))
+	s.stopBehind(s.publicCause(cause))
+	s.endRecords(batch, &outcome{records: batch, err: s.notStored(cause)})
 }
 
 // refuseFor refuses what comes from now on, before anybody is told of an outcome: a callback
@@ -230,7 +239,6 @@ func (s *sender) fail(cause error) {
 	}
 	s.mu.Unlock()
 	for _, batch := range left {
-		s.p.failures.Add(int64(len(batch.Tags)))
-		s.endRecords(batch, &outcome{records: batch, err: s.notStored(cause)})
+		s.endUnsent(batch, cause)
 	}
 }

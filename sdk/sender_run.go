@@ -2,12 +2,10 @@ package sdk
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/sdk/internal/lane"
-	"github.com/quoin-io/quoin/sdk/internal/outbox"
 	"github.com/quoin-io/quoin/sdk/internal/planted"
 	"github.com/quoin-io/quoin/wire"
 )
@@ -78,11 +76,12 @@ func (s *sender) stopCause() (until time.Time, cause error) {
 	return s.mu.until, s.mu.stopping
 }
 
-// takeTold tells the core of batches that a Send gave up.
+// takeTold tells the core of batches that a Send gave up. What comes from here on wakes the
+// goroutine anew.
 func (s *sender) takeTold(now time.Time) {
 	s.mu.Lock()
 	told := s.mu.told
-	s.mu.told = nil
+	s.mu.told, s.mu.woken = nil, false
 	s.mu.Unlock()
 	for _, f := range told {
 		s.core.Tell(now, &f.Batch)
@@ -102,6 +101,7 @@ func (s *sender) takeInbox(now time.Time) {
 		case e.opening != s.opening || s.handle.Load() == nil:
 		case e.opened != nil:
 			s.sawPosition(e.opened.LastSequence, e.opened.Position)
+			s.p.lowerLimit(int64(e.opened.MaxBatchBytes))
 			s.core.Opened(now, e.opened)
 			s.nowOpen(e.opened)
 		case e.refused != nil:
@@ -129,7 +129,10 @@ func (s *sender) result(now time.Time, r *wire.ProduceResult) {
 		s.waitsFor.Store(nil)
 	case r.Code.Info().Retry && !ownAffair[r.Code]:
 		s.throttled(&wire.Error{Code: r.Code, Partition: int32(s.partition), Sequence: int64(r.BaseSequence),
-			Expected: r.Expected, Detail: r.Detail})
+			Expected: r.Expected, Detail: r.Detail, Offset: -1})
+	}
+	if r.Code == wire.CodeMessageTooLarge {
+		s.p.lowerLimit(r.Expected)
 	}
 	s.core.Result(now, r)
 }
@@ -214,7 +217,7 @@ func (s *sender) keepConnected(now time.Time) (changed <-chan struct{}) {
 	if s.conn != nil || !s.hasWork() {
 		return nil
 	}
-	conn, changed := s.p.client.transport.Home(uint64(s.partition) + uint64(s.p.identity.ProducerID))
+	conn, changed := s.p.home(uint64(s.partition) + uint64(s.p.identity.ProducerID))
 	if conn == nil || conn.Err() != nil {
 		return changed
 	}
@@ -363,142 +366,6 @@ func (s *sender) holdBack(err error) {
 	s.p.client.logger.Warn("batch not sent: the outbox does not have it", "topic", s.p.topic, "partition", s.partition, "error", err)
 	s.dropHandle()
 	s.core.Refused(time.Now(), wire.Errorf(wire.CodeThrottled, "%v", err))
-}
-
-// sendDue freezes and sends what is due while the lane has room for it.
-func (s *sender) sendDue() {
-	for {
-		now := time.Now()
-		room, idle := s.core.Room(now), s.core.Idle()
-		s.mu.Lock()
-		if s.mu.stopping != nil { // since this step began: nothing may come behind what was not stored
-			s.mu.Unlock()
-			return
-		}
-		s.mu.room, s.mu.idle = room && s.mu.parked == nil, idle
-		if parked := s.mu.parked; parked != nil && room {
-			s.mu.parked = nil
-			s.mu.Unlock()
-			if !s.freeze(now, parked) {
-				return
-			}
-			s.perform()
-			continue
-		}
-		if s.mu.parked != nil || s.core.Stopped() != nil || !room || !s.mu.batcher.Due(now, idle) {
-			s.mu.Unlock()
-			return
-		}
-		batch := s.mu.batcher.Take()
-		s.mu.Unlock()
-		if !s.freeze(now, batch) {
-			return
-		}
-		s.perform()
-	}
-}
-
-// freeze gives a batch its sequences and its bytes, for good, and sends it. It reports false
-// when the batch has to wait until there is room in the outbox.
-func (s *sender) freeze(now time.Time, batch *records) bool {
-	frame := s.p.frames.Get().(*[]byte)
-	f := &frozen{sender: s, records: batch, frame: frame}
-	f.Base, f.Count = s.core.Next(), len(batch.Tags)
-	f.Deadline = batch.First.Add(s.p.config.deliveryTimeout)
-	f.Tag = f
-	err := s.sealAs(f, s.p.epoch.current())
-	if err == nil {
-		err = s.keep(f)
-	}
-	switch {
-	case errors.Is(err, ErrOutboxFull), errors.Is(err, outbox.ErrNoSpace):
-		s.waitsFor.Store(&err)
-		s.recycle(frame)
-		s.mu.Lock()
-		s.mu.parked = batch
-		s.mu.moved.Broadcast()
-		s.mu.Unlock()
-		return false
-	case err != nil: // a limit of the format, or the outbox: no sequence is spent
-		s.p.failures.Add(int64(f.Count))
-		s.stopBehind(err)
-		s.endRecords(batch, &outcome{records: batch, err: s.notStored(err)})
-		s.recycle(frame)
-		return true
-	}
-	for i := range batch.Tags {
-		if w := batch.Tags[i].wait; w != nil {
-			w.record = i
-			w.frozen.Store(f)
-		}
-	}
-	s.mu.Lock()
-	s.mu.moved.Broadcast()
-	s.mu.Unlock()
-	s.core.Enqueue(now, &f.Batch)
-	return true
-}
-
-// sealAs gives f its bytes under an epoch, and with them its digest and its token. Plain
-// ones have no epoch and no token.
-func (s *sender) sealAs(f *frozen, epoch batchfmt.Epoch) error {
-	f.Epoch, s.lastEpoch = epoch, max(s.lastEpoch, epoch)
-	sealed, err := s.seal((*f.frame)[:0], f.records, f.Base, epoch)
-	*f.frame = sealed
-	if err != nil {
-		return err
-	}
-	parsed, err := batchfmt.Parse(sealed[frameRoom:])
-	if err != nil {
-		panic("sdk: a batch that was just sealed cannot be parsed: " + err.Error())
-	}
-	f.Digest = parsed.Digest()
-	if s.p.plain() {
-		return nil
-	}
-	f.token = s.tokenOf(f)
-	return nil
-}
-
-func (s *sender) tokenOf(f *frozen) Token {
-	return Token{topic: s.p.topic, topicID: s.p.topicID, partition: int32(s.partition), producerID: s.p.ID(),
-		epoch: uint32(f.Epoch), first: int64(f.Base), records: int32(f.Count), digest: f.Digest, key: s.p.key}
-}
-
-// seal builds the frame: room for its head, then the batch. A batch that compression
-// made larger than the topic takes is sealed again without.
-func (s *sender) seal(frame []byte, batch *records, base batchfmt.Seq, epoch batchfmt.Epoch) ([]byte, error) {
-	var room [frameRoom]byte
-	frame = append(frame, room[:]...)
-	seal := batchfmt.Seal{Version: batchfmt.Version2, Codec: s.p.config.compression.codec(),
-		ProducerID: s.p.identity.ProducerID, Epoch: epoch, BaseSequence: base, Position: batch.Position}
-	if s.p.plain() {
-		seal = batchfmt.Seal{Version: batchfmt.Version1, Codec: seal.Codec}
-	}
-	sealed, err := batch.Builder.Seal(frame, seal)
-	if seal.Codec != batchfmt.CodecNone && (err != nil || int64(len(sealed)-frameRoom) > s.p.limit.Load()) {
-		seal.Codec = batchfmt.CodecNone
-		sealed, err = batch.Builder.Seal(frame, seal)
-	}
-	return sealed, err
-}
-
-func (c Compression) codec() batchfmt.Codec {
-	switch c {
-	case Snappy:
-		return batchfmt.CodecSnappy
-	case Zstd:
-		return batchfmt.CodecZstd
-	}
-	return batchfmt.CodecNone
-}
-
-// recycle takes the buffer of a frame back. No write uses it: writes are this
-// goroutine's, and a connection keeps nothing of them.
-func (s *sender) recycle(frame *[]byte) {
-	if cap(*frame) <= keptFrame {
-		s.p.frames.Put(frame)
-	}
 }
 
 // parkedPause is how often it is looked whether the outbox has room again.

@@ -110,9 +110,19 @@ func (s *sender) report(f *frozen, m *wire.Resolved) {
 		if *u.token == f.token {
 			s.unknown = append(s.unknown[:i:i], s.unknown[i+1:]...)
 			s.p.settled(u.token, resolutionOf(m, u.token))
+			if m.Outcome == wire.ResolveStored && s.allCalled() {
+				s.confirm(f.Last()) // nothing was sent behind it until now
+			}
 			return
 		}
 	}
+}
+
+// allCalled reports whether the callback of every outcome so far has returned.
+func (s *sender) allCalled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.called == s.mu.decided
 }
 
 // resolutionOf is the outcome of a batch that a Send had given up, as an event tells it.

@@ -20,7 +20,7 @@ const (
 )
 
 // Version is the version of this server.
-const Version = "0.1.0-dev"
+const Version = "0.1.0"
 
 // Config is how a server is set up. The zero value serves ./quoin-data on loopback.
 type Config struct {

@@ -128,6 +128,10 @@ func TestErrorText(t *testing.T) {
 		want string
 	}{
 		{"no detail: what the code means", Errorf(CodeUnknownTopic, ""), "UNKNOWN_TOPIC: no topic has this name"},
+		{"no detail: which batch", &Error{Code: CodeVersionUnsupported, Offset: 4001, Version: 2},
+			"BATCH_VERSION_UNSUPPORTED: a side cannot read this batch version: version 2 at offset 4001"},
+		{"no detail: which version", &Error{Code: CodeVersionUnsupported, Offset: -1, Version: 2},
+			"BATCH_VERSION_UNSUPPORTED: a side cannot read this batch version: version 2"},
 		{"detail", Errorf(CodeInvalidRequest, "credit %d", 0), "INVALID_REQUEST: credit 0"},
 		{"topic", &Error{Code: CodeTopicExists, Topic: "orders", Partition: -1, Detail: "d"}, `TOPIC_ALREADY_EXISTS: d (topic "orders")`},
 		{"partition", &Error{Code: CodeDiskFull, Topic: "orders", Partition: 3, Detail: "d"}, `DISK_FULL: d (topic "orders", partition 3)`},

@@ -42,6 +42,10 @@ func (c *cursor) saw(field string, value any) {
 	}
 }
 
+// more reports whether there is anything behind the last field, in the message or in the item
+// that the cursor is in. Who asks in front of a field gives it a default where it is absent.
+func (c *cursor) more() bool { return c.err == nil && len(c.rest) > 0 }
+
 // take returns the next n bytes, or nil after an error.
 func (c *cursor) take(field string, n int) []byte {
 	if c.err == nil && n > len(c.rest) {

@@ -13,13 +13,30 @@ import (
 	"github.com/quoin-io/quoin/batchfmt"
 )
 
-// No message has optional fields at its end yet, so every strict prefix lacks something.
-// The first message that gains one gets an exception here.
+// errorTail are the sizes of the fields that an Error of an older peer lacks, the last one first.
+var errorTail = []int{1, 8}
+
+// isOlderForm reports whether a message, or an item of one, is whole in an older form when its
+// last bytes are missing: only an Error has such forms.
+func isOlderForm(isError bool, missing int) bool {
+	for _, n := range errorTail {
+		missing -= n
+		if isError && missing == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Every strict prefix lacks something, but for those that are the older form of a message.
 func TestEveryPrefixOfEveryPayloadIsRefused(t *testing.T) {
 	for _, s := range samples(t) {
 		t.Run(s.name, func(t *testing.T) {
 			payload := s.m.appendPayload(nil)
 			for n := range payload {
+				if isOlderForm(s.m.Kind() == KindError, len(payload)-n) {
+					continue
+				}
 				m, err := Decode(s.m.Kind(), payload[:n:n])
 				var bad *FrameError
 				if !errors.As(err, &bad) || m != nil {
@@ -133,13 +150,18 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// allocated is how much memory f takes in all, kept or not.
+// allocated is how much memory f takes in all, kept or not: the least of some runs, as what the
+// runtime allocates meanwhile is counted too.
 func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
+	least := uint64(math.MaxUint64)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
 }
 
 // A payload that is made to cost memory costs a small multiple of its own size. The

@@ -62,7 +62,7 @@ func samples(t testing.TB) []sample {
 }
 
 func connectionSamples() []sample {
-	refusal := Error{Code: CodeUnsupportedVersion, Partition: -1, Sequence: -1, Expected: -1,
+	refusal := Error{Code: CodeUnsupportedVersion, Partition: -1, Sequence: -1, Expected: -1, Offset: -1,
 		Detail: "the client speaks protocol 2 to 3, the server 1: upgrade the server"}
 	return []sample{
 		{"Hello", &Hello{MinProtocol: 1, MaxProtocol: 1, BatchVersions: []batchfmt.Version{1, 2},
@@ -74,7 +74,10 @@ func connectionSamples() []sample {
 			Session: id16(0xa0), MaxBatchBytes: 1 << 20, MaxInFlight: 5, MaxLanes: 1024}},
 		{"Refused", &Refused{Err: refusal, MinProtocol: 1, MaxProtocol: 1}},
 		{"Error", &Error{Code: CodeSequenceConflict, RetryAfter: 1500 * time.Millisecond, Topic: "orders", TopicID: id16(0x10),
-			Partition: 3, ProducerID: 77, Sequence: 900, Expected: 903, Detail: "sequences 900 to 902 hold another batch"}},
+			Partition: 3, ProducerID: 77, Sequence: 900, Expected: 903, Detail: "sequences 900 to 902 hold another batch", Offset: -1}},
+		{"Error-version", &Error{Code: CodeVersionUnsupported, Topic: "orders", TopicID: id16(0x10), Partition: 3, Sequence: -1, Expected: 4004,
+			Detail: "the batch at offset 4001 has version 2, which the reader does not know: upgrade the reader, or read on at offset 4004",
+			Offset: 4001, Version: 2}},
 		{"Error-bare", Errorf(CodeInternal, "")},
 		{"Ping", &Ping{Nonce: 0x0123456789abcdef}},
 		{"Pong", &Pong{Nonce: 0x0123456789abcdef}},
@@ -134,7 +137,7 @@ func laneSamples(t testing.TB) []sample {
 			LogStart: 1000, MaxBatchBytes: 1 << 20, Position: []byte("file-9:112")}},
 		{"LaneOpened-empty", &LaneOpened{Lane: 8, LastSequence: -1, LastOffset: -1, MaxBatchBytes: 1 << 20}},
 		{"LaneRefused", &LaneRefused{Lane: 7, Err: Error{Code: CodeInvalidProducerEpoch, Topic: "orders", TopicID: id16(0x10),
-			Partition: 3, ProducerID: 77, Sequence: -1, Expected: 4, Detail: "a newer instance took the name"}}},
+			Partition: 3, ProducerID: 77, Sequence: -1, Expected: 4, Detail: "a newer instance took the name", Offset: -1}}},
 		{"Produce", &Produce{Lane: 7, Durability: Synced, FirstSend: noon, ConfirmedThrough: 899,
 			Batch: sealed(t, 900, "signed up", "paid", "signed out")}},
 		{"ProduceResults", &ProduceResults{Results: []ProduceResult{

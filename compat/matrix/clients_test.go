@@ -230,6 +230,9 @@ func (c *client) wantRefusal(why *refusal, topic [16]byte, at int64) {
 		c.t.Fatalf("%+v", why)
 	}
 	i := slices.Index(offsetsStored, at)
+	if why.offset != at || why.version != versionsStored[i] {
+		c.t.Errorf("it is about version %d at offset %d, not %d at %d", why.version, why.offset, versionsStored[i], at)
+	}
 	if words := fmt.Sprintf("at offset %d has version %d,", at, versionsStored[i]); !strings.Contains(why.detail, words) {
 		c.t.Errorf("%q is not in %q", words, why.detail)
 	}

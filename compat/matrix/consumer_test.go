@@ -49,7 +49,7 @@ func readOn(t *testing.T, client *sdk.Client, err error) {
 	t.Helper()
 	var refused *sdk.ServerError
 	if !errors.As(err, &refused) || !errors.Is(err, sdk.ErrBatchVersion) || refused.Code != wire.CodeVersionUnsupported ||
-		refused.Topic != "matrix" || refused.Partition != 0 || refused.Expected != 6 || refused.Retriable() {
+		refused.Topic != "matrix" || refused.Partition != 0 || refused.Expected != 6 || refused.Offset != 4 || refused.Version != 3 || refused.Retriable() {
 		t.Fatalf("%+v", err)
 	}
 	for _, words := range []string{"BATCH_VERSION_UNSUPPORTED", "offset 4 ", "version 3,", `"matrix"`, "upgrade the reader"} {
@@ -91,7 +91,7 @@ func TestUnknownErrorOfALaterRelease(t *testing.T) {
 		}
 		_, err = client.DescribeTopic(within(t), "matrix")
 		var refused *sdk.ServerError
-		if !errors.As(err, &refused) || refused.Code != 999 || refused.Retriable() || refused.Outcome() != wire.OutcomeUnknown ||
+		if !errors.As(err, &refused) || refused.Code != 999 || refused.Offset != -1 || refused.Version != 0 || refused.Retriable() || refused.Outcome() != wire.OutcomeUnknown ||
 			!strings.Contains(err.Error(), "ERROR_999: the moon is in the wrong phase") {
 			t.Errorf("%v", err)
 		}

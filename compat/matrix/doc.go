@@ -26,7 +26,7 @@
 //	reads 1 and 2     served              served  served   served   served              served              served
 //	the SDK of today  served              served  served   served   served              served              served
 //	a later release   served              served  served   served   served              served              served
-//	reads 9 only      served              served  served   served   upgrade the reader  upgrade the reader  upgrade the reader
+//	reads 9 only      served              served  served   served   upgrade the server  upgrade the server  upgrade the server
 //	protocol 9 only   upgrade the server  -       -        -        -                   -                   -
 //	protocol 0 only   upgrade the client  -       -        -        -                   -                   -
 //	quoin/2 only      no protocol         -       -        -        -                   -                   -
@@ -49,9 +49,10 @@
 //     is stored;
 //   - converted: the batch comes as one of version 1, with the same records at the same
 //     offsets, compressed as it was;
-//   - upgrade the ...: refused with an error that has a code and says so in its text. A
-//     reader is refused in front of the batch, has had everything before it, and may go on
-//     behind it at the offset that the error names;
+//   - upgrade the ...: refused with an error that has a code and says so in its text: which
+//     side is the older one. A reader is refused in front of the batch and has had everything
+//     before it. The error holds where the batch begins, its version, and where the reader may
+//     go on behind it;
 //   - no protocol: TLS found none in common and says so, but cannot tell who is the older one;
 //   - "-": it does not come to that, or there is nothing of the kind.
 //
@@ -59,9 +60,10 @@
 // those that are known, its lists have longer items, it knows features and batch versions that
 // the other side does not, and sends frames of unknown kinds that may be stepped over.
 //
-// There is no older form of any message yet: the older peers here are those that know less
-// batch versions, or another protocol. When a message gets fields, the frozen frames of the
-// releases before it are its older form.
+// No release has an older form of a message yet: the older peers here are those that know less
+// batch versions, or another protocol, and the server of protocol 0, whose errors end in front
+// of the offset. When a message gets fields, the frozen frames of the releases before it are
+// its older form.
 //
 // The tables are held to what happens by TestMatrix, cell by cell. The package has no code of
 // its own besides tests.

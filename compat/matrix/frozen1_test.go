@@ -202,6 +202,8 @@ type refusal struct {
 	sequence   int64
 	expected   int64
 	detail     string
+	offset     int64 // of the batch that is refused
+	version    uint8 // likewise
 
 	minProtocol, maxProtocol uint16 // with Refused
 }
@@ -210,6 +212,13 @@ func (r *refusal) read(in *fields) {
 	r.code, r.retryAfter = in.u16(), in.u32()
 	r.topic, r.topicID, r.partition = in.text(), in.id(), in.i32()
 	r.producer, r.sequence, r.expected, r.detail = in.u64(), in.i64(), in.i64(), in.text()
+	r.offset = -1
+	if len(in.b) > 0 { // both came after the others, and may be absent
+		r.offset = in.i64()
+	}
+	if len(in.b) > 0 {
+		r.version = in.u8()
+	}
 }
 
 func (f frame) refused() (r refusal, err error) {

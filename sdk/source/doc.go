@@ -43,17 +43,37 @@
 // way here. From that one it takes the name, and that one ends with [sdk.ErrFenced]. Whoever
 // goes on, no record is lost or doubled.
 //
-// What ends a run, and what it pauses for, is listed at [Run]. Settings:
+// What ends a run, and what it pauses for, is listed at [Run]. The settings with their default
+// and their bounds; + is what more of it costs, or having it at all, and - is what less costs, or
+// doing without:
 //
-//	Partition        the only one of the topic    a partition of it
-//	Outbox           none                         a directory of its own; hardly ever needed: the source is read again
-//	Backoff          100 ms, 30 s                 1 ms to 1 h; the pause before attempt n is random up to first*2^n
-//	CloseTimeout     10 s                         10 ms to 10 min; how long what is under way is flushed at the end
-//	OnProgress       none                         called from one goroutine, at most once a second and at the end
-//	ProgressEvery    1 s                          1 ms to 1 h
-//	WithStats        none
-//	WithLogger       discards
-//	Producer         the producer's defaults      anything but name, position, partition and outbox
+//	Partition      the only one    a partition of the topic
+//	               + one partition's speed
+//	               - the topic must have a single partition
+//	Outbox         none            a directory of its own
+//	               + a sync of the local disk for each batch; the source could be read again instead
+//	               - after a crash the source is read again from the position that is stored
+//	Backoff        100 ms, 30 s    1 ms to 1 h; the pause before attempt n is random up to first*2^n
+//	               + a source or a server that is well again waits longer for the next attempt
+//	               - a server in trouble is asked more often
+//	CloseTimeout   10 s            10 ms to 10 min
+//	               + a run that is to end takes that long when the server does not answer
+//	               - more of what is under way is read again by the next run
+//	OnProgress     none            called from one goroutine, in the time of ProgressEvery and at the end
+//	               + the end of the run waits until it returns
+//	               - progress is seen in Stats and in the log only
+//	ProgressEvery  1 s             1 ms to 1 h
+//	               + OnProgress knows less of what is going on
+//	               - more calls, each reads all counters
+//	WithStats      none            one that no other run has
+//	               + nothing: the counters are kept anyway
+//	               - nobody can look at them between two calls of OnProgress
+//	WithLogger     none            any
+//	               + a line for each begin and each pause
+//	               - why a run pauses is seen by OnProgress only
+//	Producer       the defaults    anything but name, position, partition and outbox
+//	               + as in the table of package sdk
+//	               - as in the table of package sdk
 //
 // The package never reads ahead of the producer's buffer, never sends an item in front of
 // which something is missing, and never takes the word of a callback that failed for what is

@@ -27,22 +27,39 @@ type Batch[T any] struct {
 	First   time.Time // when the first record was accepted
 	// Position is where the source stands behind the last record; nil for none.
 	Position []byte
+	// Refused is why the batch is not to be sent: its records end with it, when the outcome of
+	// those before them is there. Nil for most.
+	Refused error
+
+	groups []group // in the order of their records; records of none stand alone
+}
+
+// A group is records that must stay in one batch, and that have a position of their own. It may
+// be a single one.
+type group struct {
+	from, to int // places among the records of the batch, half open
+	position []byte
 }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch[T]) Reset() {
 	b.Builder.Reset()
 	clear(b.Tags)
+	clear(b.groups)
 	b.Tags, b.Bytes, b.First, b.Position = b.Tags[:0], 0, time.Time{}, nil
+	b.Refused, b.groups = nil, b.groups[:0]
 }
 
-// Config of a Batcher. Nothing of it changes later.
+// Config of a Batcher. Only the limit changes, by SetLimit.
 type Config struct {
 	BatchBytes int           // bytes of records, before compression, at which a batch is full
 	Adapt      bool          // that grows with each full batch that waits: what is slow to leave comes in fewer batches
 	Limit      int           // bytes of a whole batch that the topic takes
+	Head       int           // bytes of a batch besides its records; 0 for batchfmt.HeaderSize2
 	Linger     time.Duration // how long an open batch waits for more; 0 for not at all
 	Pool       *sync.Pool    // of *Batch[T], empty ones; may be shared by many batchers
+	// Cost is what the caller accounts for a record. It is asked when a batch is divided.
+	Cost func(*batchfmt.Record) int
 }
 
 // A Batcher gathers the records of one lane. It is not safe for concurrent use.
@@ -51,39 +68,50 @@ type Batcher[T any] struct {
 	wanted int         // BatchBytes, whatever the limit
 	full   []*Batch[T] // oldest first
 	open   *Batch[T]   // nil when no record waits
-	last   *Batch[T]   // which took the last record
+	last   *Batch[T]   // which took the last record; nil when none was added in this Gather
 	opened uint64
 	now    bool // what waits is due whatever the rule says: somebody flushes, or an answer came
 }
 
 // New returns an empty batcher. A BatchBytes over the limit is taken as the limit.
 func New[T any](c Config) *Batcher[T] {
+	if c.Head == 0 {
+		c.Head = batchfmt.HeaderSize2
+	}
 	b := &Batcher[T]{config: c, wanted: c.BatchBytes}
 	b.SetLimit(c.Limit)
 	return b
 }
 
-// SetLimit changes the limit. What has gathered stays as it is.
-func (b *Batcher[T]) SetLimit(bytes int) {
-	b.config.Limit = bytes
-	b.config.BatchBytes = max(min(b.wanted, bytes-batchfmt.HeaderSize2), 1)
+// room is how many bytes of records a batch may have.
+func (b *Batcher[T]) room() int { return b.config.Limit - b.config.Head }
+
+func (b *Batcher[T]) tooLarge(bytes int) *TooLargeError {
+	return &TooLargeError{Bytes: bytes + b.config.Head, Limit: b.config.Limit}
 }
 
 // Add copies the record into the open batch. bytes is what the caller accounts for it.
 // The error is a *TooLargeError, or a *batchfmt.FormatError on other limits of a record;
 // then nothing was added.
 func (b *Batcher[T]) Add(r *batchfmt.Record, bytes int, tag T, now time.Time) error {
-	size := batchfmt.RecordBytes(r)
-	if size > b.config.Limit-batchfmt.HeaderSize2 {
-		return &TooLargeError{Bytes: size + batchfmt.HeaderSize2, Limit: b.config.Limit}
-	}
-	if b.open != nil && !b.fits(size) {
-		b.closeOpen()
+	if !b.surelyFits(r) {
+		size := batchfmt.RecordBytes(r)
+		if size > b.room() {
+			return b.tooLarge(size)
+		}
+		if b.open != nil && !b.fits(size) {
+			b.closeOpen()
+		}
 	}
 	fresh := b.open == nil
 	if fresh {
 		b.open = b.config.Pool.Get().(*Batch[T])
 		b.open.First = now
+		if len(b.full) > 0 {
+			last := b.full[len(b.full)-1]
+			b.open.Builder.Grow(min(b.fullAt(), last.Builder.SectionBytes()*2))
+			b.open.Tags = slices.Grow(b.open.Tags, len(last.Tags))
+		}
 	}
 	if err := b.open.Builder.Add(r); err != nil {
 		if fresh {
@@ -116,36 +144,59 @@ func (b *Batcher[T]) fullAt() int {
 	if !b.config.Adapt {
 		return b.config.BatchBytes
 	}
-	return min(b.config.BatchBytes*(1+len(b.full)), b.config.Limit-batchfmt.HeaderSize2)
+	return min(b.config.BatchBytes*(1+len(b.full)), b.room())
 }
 
 // Gather sees to it that records of so many bytes in all, as [batchfmt.RecordBytes] says,
 // come into one batch if they are added next, and that nothing is sent between them. The
 // error is a *TooLargeError when no batch can take them. done must be called behind the last.
 func (b *Batcher[T]) Gather(bytes, records int) (done func(), err error) {
-	if bytes > b.config.Limit-batchfmt.HeaderSize2 || records > batchfmt.MaxRecordCount {
-		return nil, &TooLargeError{Bytes: bytes + batchfmt.HeaderSize2, Limit: b.config.Limit}
+	if bytes > b.room() || records > batchfmt.MaxRecordCount {
+		return nil, b.tooLarge(bytes)
 	}
 	if b.open != nil && (b.open.Builder.SectionBytes()+bytes > b.fullAt() || b.open.Builder.Len()+records > batchfmt.MaxRecordCount) {
 		b.closeOpen()
 	}
+	from := 0
+	if b.open != nil {
+		from = len(b.open.Tags)
+	}
 	full := b.config.BatchBytes
-	b.config.BatchBytes = b.config.Limit
+	b.config.BatchBytes, b.last = b.config.Limit, nil
 	return func() {
 		b.config.BatchBytes = full
+		if b.last != nil && from+1 < len(b.last.Tags) {
+			b.last.groups = append(b.last.groups, group{from: from, to: len(b.last.Tags)})
+		}
 		if b.open != nil && b.open.Builder.SectionBytes() >= b.fullAt() {
 			b.closeOpen()
 		}
 	}, nil
 }
 
-// SetPosition says where the source stands behind the last record that was added.
+// SetPosition says where the source stands behind the last record that was added, or behind
+// those that were gathered last: it is called before anything else.
 func (b *Batcher[T]) SetPosition(position []byte) {
-	b.last.Position = append([]byte{}, position...)
+	batch := b.last
+	batch.Position = append([]byte{}, position...)
+	to := len(batch.Tags)
+	if n := len(batch.groups); n == 0 || batch.groups[n-1].to < to {
+		batch.groups = append(batch.groups, group{from: to - 1, to: to})
+	}
+	batch.groups[len(batch.groups)-1].position = batch.Position
 }
 
 func (b *Batcher[T]) fits(size int) bool {
 	return b.open.Builder.SectionBytes()+size <= b.fullAt() && b.open.Builder.Len() < batchfmt.MaxRecordCount
+}
+
+// mostAround is more than what a record without headers takes besides its key and value.
+const mostAround = 64
+
+// surelyFits reports whether a record has room in the open batch for sure, which takes less than
+// to find out how much it needs.
+func (b *Batcher[T]) surelyFits(r *batchfmt.Record) bool {
+	return b.open != nil && len(r.Headers) == 0 && b.fits(len(r.Key)+len(r.Value)+mostAround)
 }
 
 func (b *Batcher[T]) closeOpen() {
@@ -154,7 +205,8 @@ func (b *Batcher[T]) closeOpen() {
 }
 
 // Remove takes out the record whose tag is the one that is asked for; bytes is what Add was
-// told of it. It reports false when it is not there, or cannot be taken out of its batch.
+// told of it. It reports false when it is not there, or cannot be taken out of its batch, as
+// from one with records that were gathered or have a position.
 func (b *Batcher[T]) Remove(bytes int, is func(T) bool) bool {
 	for i, batch := range b.full {
 		if n := slices.IndexFunc(batch.Tags, is); n >= 0 {
@@ -204,7 +256,7 @@ func (b *Batcher[T]) RemoveAll(is func(T) bool, bytes func(T) int, gone func(T))
 
 // RemoveAll is that of [Batcher], for one batch.
 func (b *Batch[T]) RemoveAll(is func(T) bool, bytes func(T) int, gone func(T)) {
-	if !slices.ContainsFunc(b.Tags, is) || !b.Builder.RemoveAll(func(i int) bool { return is(b.Tags[i]) }) {
+	if len(b.groups) > 0 || !slices.ContainsFunc(b.Tags, is) || !b.Builder.RemoveAll(func(i int) bool { return is(b.Tags[i]) }) {
 		return
 	}
 	b.Tags = slices.DeleteFunc(b.Tags, func(tag T) bool {
@@ -234,14 +286,14 @@ func (b *Batch[T]) Remove(bytes int, is func(T) bool) bool {
 }
 
 func (b *Batch[T]) remove(n, bytes int) bool {
-	if !b.Builder.Remove(n) {
+	if len(b.groups) > 0 || !b.Builder.Remove(n) {
 		return false
 	}
 	b.Tags, b.Bytes = slices.Delete(b.Tags, n, n+1), b.Bytes-bytes
 	return true
 }
 
-// drop gives an empty batch back.
+// drop empties a batch and gives it back.
 func (b *Batcher[T]) drop(batch *Batch[T]) {
 	batch.Reset()
 	b.config.Pool.Put(batch)

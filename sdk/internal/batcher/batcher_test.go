@@ -217,28 +217,6 @@ func TestTimestampsAgesApart(t *testing.T) {
 	}
 }
 
-// The limit changes for what comes next, and a smaller batch size stays as it was asked for.
-func TestSetLimit(t *testing.T) {
-	b := newBatcher(Config{BatchBytes: 500, Limit: 2000})
-	add(t, b, 300, 0, start)
-	b.SetLimit(batchfmt.HeaderSize2 + 200)
-	var large *TooLargeError
-	if err := b.Add(record(250), 250, 1, start); !errors.As(err, &large) || large.Limit != batchfmt.HeaderSize2+200 {
-		t.Errorf("over the new limit: %v", err)
-	}
-	add(t, b, 100, 2, start)
-	b.SetLimit(4000)
-	add(t, b, 450, 3, start)
-	add(t, b, 300, 4, start)
-	var got [][]int
-	for !b.Empty() {
-		got = append(got, b.Take().Tags)
-	}
-	if !slices.EqualFunc(got, [][]int{{0}, {2}, {3}, {4}}, slices.Equal) {
-		t.Errorf("batches of %v", got)
-	}
-}
-
 func TestTimes(t *testing.T) {
 	b := newBatcher(Config{BatchBytes: 100, Linger: time.Second})
 	if !b.Oldest().IsZero() || !b.LingerEnds().IsZero() || b.Take() != nil {

@@ -10,7 +10,10 @@
 //   - linger is how long an open batch waits for more records. It is 0 by default: then a
 //     lane on which nothing is in flight sends at once, and a busy one sends with every
 //     answer what queued meanwhile.
+//   - the limit is how large a batch may be. When it is lowered, what waits is divided. A
+//     batch is refused when its records cannot be sent any more: it keeps its place, so that
+//     those records end in their turn.
 //
-// The package never numbers records and never seals a batch: that happens when the lane
+// The package never numbers records and never seals one to be sent: that happens when the lane
 // has room for it, so that a batch which was never sent has no sequences.
 package batcher

@@ -532,7 +532,7 @@ func (c *Core) rejected(now time.Time, i int, r *wire.ProduceResult) {
 
 func refusalOf(r *wire.ProduceResult) *wire.Error {
 	return &wire.Error{Code: r.Code, RetryAfter: r.RetryAfter, Partition: -1,
-		Sequence: int64(r.BaseSequence), Expected: r.Expected, Detail: r.Detail}
+		Sequence: int64(r.BaseSequence), Expected: r.Expected, Detail: r.Detail, Offset: -1}
 }
 
 // pause keeps the lane from sending, for as long as the server asked or longer each time.

@@ -15,7 +15,9 @@
 //     follows the times of the answers that came. Whether a connection lives is for others to
 //     find out.
 //   - the head is the oldest frozen batch without an outcome. Only an answer for the
-//     head decides anything: whatever stands behind it waits for it.
+//     head decides anything: whatever stands behind it waits for it. An answer speaks of its
+//     own batch alone. What it says to be synced before that (PersistedThrough) is not looked
+//     at: it would prove that a batch is stored, but not where, and a server answers each.
 //   - a batch is uncertain when an attempt to store it had no answer, or an answer that
 //     leaves it open. That never wears off: no later error can turn it into "not stored".
 //   - a hole is what a refused batch leaves in the sequences while batches behind it were

@@ -202,6 +202,7 @@ var refusals = []struct {
 	{catalog.ErrBroken, wire.CodeInternal},
 	{catalog.ErrExhausted, wire.CodeInvalidRequest},
 	{catalog.ErrDamaged, wire.CodeInternal},
+	{catalog.ErrVersion, wire.CodeInternal}, // a row of a newer release, which lies there unchanged
 }
 
 func refusal(err error) *wire.Error {

@@ -37,7 +37,9 @@
 // # What is in the file
 //
 // Every value is {version, body, CRC32C of key and all before it}; see row.go. A value
-// that does not decode gives a [DamagedError] and never a wrong answer. The pages
+// that does not decode gives a [DamagedError] and never a wrong answer. A file, or a value,
+// that a newer release has written is no damage: it gives a [VersionError] that says so, at the
+// start if it is the file, a topic or a count, and whoever comes upon it changes nothing. The pages
 // between the values are bbolt's and carry no checksum: faults that bbolt runs into
 // there are caught and become a DamagedError as well.
 //

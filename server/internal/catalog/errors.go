@@ -12,7 +12,8 @@ import (
 var (
 	// ErrLocked: another process has the catalog of this data directory open.
 	ErrLocked = errors.New("another server has this data directory open")
-	// ErrVersion: the file was written in a format that this binary does not know.
+	// ErrVersion: the file, or a row of it, was written in a format that this binary does not
+	// know; the error is a *VersionError.
 	ErrVersion = errors.New("unknown catalog format")
 	// ErrDamaged: bytes of the file are not what was written.
 	ErrDamaged = errors.New("catalog is damaged")
@@ -52,10 +53,12 @@ var (
 	ErrZeroID = errors.New("id is all zeros")
 )
 
-// A VersionError says that the file is of another format version.
+// A VersionError says that the file, or a row of it, is of another format version. What
+// another release has written is not damage, and is left as it is.
 type VersionError struct {
-	Path  string
-	Found uint32 // what the file says
+	Path  string // empty for a value that was decoded outside of a file
+	Row   string // such as "topic row"; empty when the file as a whole is meant
+	Found uint32 // what the file, or the row, says
 	Known uint32 // what this binary reads and writes
 }
 
@@ -64,8 +67,15 @@ func (e *VersionError) Error() string {
 	if e.Found < e.Known {
 		who = "an older"
 	}
-	return fmt.Sprintf("%s has format %d, written by %s version of quoin; this one reads format %d: start the version that wrote it, nothing was changed",
-		e.Path, e.Found, who, e.Known)
+	subject, what := e.Path, "format"
+	if e.Row != "" {
+		subject, what = e.Row, "row version"
+		if e.Path != "" {
+			subject = e.Path + ": " + e.Row
+		}
+	}
+	return fmt.Sprintf("%s has %s %d, written by %s version of quoin; this one reads %s %d: start the version that wrote it, nothing was changed",
+		subject, what, e.Found, who, what, e.Known)
 }
 
 func (e *VersionError) Is(target error) bool { return target == ErrVersion }

@@ -173,8 +173,11 @@ func (c *Catalog) checkFormat(tx *bolt.Tx) error {
 	return nil
 }
 
-// in adds the path to a DamagedError.
+// in adds the path to a DamagedError and to a VersionError.
 func (c *Catalog) in(err error) error {
+	if v := new(VersionError); errors.As(err, &v) && v.Path == "" {
+		return &VersionError{Path: c.path, Row: v.Row, Found: v.Found, Known: v.Known}
+	}
 	if d := new(DamagedError); errors.As(err, &d) && d.Path == "" {
 		return &DamagedError{Path: c.path, What: d.What, Reason: d.Reason}
 	}

@@ -83,7 +83,8 @@ func FindTopic(dir, name string) (Topic, error) {
 
 // Verify reads everything in the catalog of a data directory that no server has open,
 // and changes nothing: every row with its checksum, the order of the rows, and what they
-// point to. visit is called for each thing that is wrong, and what is returned is what could
+// point to. visit is called for each thing that is wrong, or that only a newer release can
+// read, a *VersionError with the row, and what is returned is what could
 // be read nevertheless. bbolt's own check of its pages is not used: it ends the process where
 // a page leads out of the file.
 //

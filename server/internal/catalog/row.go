@@ -14,7 +14,10 @@ import (
 //	1  .  body      see appendTopic, appendProducer; or one big-endian number
 //	.  4  crc       CRC32C of the key and of everything before this field, big endian
 //
-// The key is under the checksum, so a value that strayed to another key is noticed.
+// The key is under the checksum, so a value that strayed to another key is noticed. Version and
+// checksum stand there in every version, so that a row of a newer release is told from damage.
+// A release that writes rows of another version also raises formatVersion: older ones then do
+// not open the file at all, rather than to come upon such a row while they serve.
 const (
 	rowVersion  = 1
 	rowOverhead = 1 + 4
@@ -39,7 +42,7 @@ func openRow(what string, key, v []byte) ([]byte, error) {
 		return nil, damaged(what, "checksum is %08x, the bytes have %08x", sum, got)
 	}
 	if head[0] != rowVersion {
-		return nil, damaged(what, "row version %d is unknown", head[0])
+		return nil, &VersionError{Row: what, Found: uint32(head[0]), Known: rowVersion}
 	}
 	return head[1:], nil
 }

@@ -2,10 +2,14 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
 )
+
+// newest is the newest version of batches that this server knows.
+const newest = batchfmt.Version2
 
 // delivery is what is done with a batch for a reader. First match wins.
 //
@@ -73,12 +77,29 @@ func (sub *subscription) unreadable(b batchfmt.Batch, rest []byte) *wire.Error {
 		}
 		next, rest = x.NextOffset(), rest[x.Size():]
 	}
-	why := "upgrade the reader"
+	why := remedy(sub.s.peer.BatchVersions, b.Version())
 	if sub.part.Reads(batchfmt.Version1) {
 		why = fmt.Sprintf("topic %q is strict and hands out nothing else; %s", sub.part.Topic, why)
 	}
 	e := wire.Errorf(wire.CodeVersionUnsupported, "the batch at offset %d has version %d, which the reader does not know: %s, or read on at offset %d",
 		b.BaseOffset(), b.Version(), why, next)
-	e.Expected = int64(next)
+	e.Expected, e.Offset, e.Version = int64(next), b.BaseOffset(), b.Version()
 	return sub.part.Subject(e)
+}
+
+// remedy says what helps a reader of these versions, one at least, with a batch of another one.
+// First match wins.
+//
+//	all are below that of the batch             the reader is the older side
+//	all are above the newest of this server     the server is: a newer one may convert to them
+//	otherwise                                   neither is, and the reader leaves that one out
+func remedy(reads []batchfmt.Version, v batchfmt.Version) string {
+	switch lowest, highest := slices.Min(reads), slices.Max(reads); {
+	case highest < v:
+		return "upgrade the reader"
+	case lowest > newest:
+		return fmt.Sprintf("the reader knows none below %d, and this server none above %d: upgrade the server, or let the reader accept version %d as well",
+			lowest, newest, v)
+	}
+	return fmt.Sprintf("let the reader accept version %d as well", v)
 }

@@ -64,7 +64,7 @@ func (m *meter) look(now time.Time, s quic.ConnectionStats) {
 		m.weigh(float64(max(sent, m.offered))*float64(s.SmoothedRTT)/float64(max(elapsed, time.Microsecond)), elapsed)
 	}
 	if !m.lostAt.IsZero() && now.Sub(m.lostAt) < lossy {
-		m.room = uint64(room(m.window(), m.demand) * float64(m.every) / float64(max(s.SmoothedRTT, time.Millisecond)))
+		m.room = uint64(room(m.window(), float64(s.CongestionWindow), m.demand) * float64(m.every) / float64(max(s.SmoothedRTT, time.Millisecond)))
 	}
 	m.looked, m.last, m.copied, m.offered, m.own = now, s, 0, 0, 0
 }
@@ -101,14 +101,17 @@ func (m *meter) window() float64 {
 }
 
 // room is how many bytes of copies may be under way at a time beside flight bytes of frames.
+// First match wins.
 //
 //	the frames fill more than 45 % of the window   none: they could not all have a copy, and
 //	                                               copies that fill the window hold up what
 //	                                               is sent for the first time, which costs
 //	                                               more than the losses do
+//	the congestion window of the moment leaves     none, until frames alone have filled it
+//	less than half of that beside them             again: it has met several losses in a row
 //	otherwise                                      up to 90 % of the window
-func room(window, flight float64) float64 {
-	if flight > 0.45*window {
+func room(window, now, flight float64) float64 {
+	if flight > 0.45*window || now < 1.5*flight {
 		return 0
 	}
 	return 0.9*window - flight

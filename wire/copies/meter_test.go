@@ -17,7 +17,7 @@ type line struct {
 }
 
 func newLine() *line {
-	l := &line{now: time.Now(), stats: quic.ConnectionStats{SmoothedRTT: rtt}}
+	l := &line{now: time.Now(), stats: quic.ConnectionStats{SmoothedRTT: rtt, CongestionWindow: 32 * packet}}
 	l.look(l.now, l.stats)
 	return l
 }
@@ -103,6 +103,16 @@ func TestMeter(t *testing.T) {
 				l.pass(2, 10, 0)
 			}
 		}, 0},
+		{"the window of the moment has just shrunk", func(l *line) {
+			l.usual(4)
+			l.stats.CongestionWindow = 5 * packet
+			l.pass(4, 4, 1)
+		}, 0},
+		{"and has grown again", func(l *line) {
+			l.usual(4)
+			l.stats.CongestionWindow = 7 * packet
+			l.pass(4, 4, 1)
+		}, 6},
 		{"many are lost, the window is small", func(l *line) {
 			for range 1000 {
 				l.pass(2, 2, 1)

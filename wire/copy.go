@@ -58,6 +58,9 @@ func ParseCopy(b []byte) (c Copy, h Header, err error) {
 	if h, err = ParseHeader(c.Frame); err != nil {
 		return c, h, err
 	}
+	if _, known := kinds[h.Kind]; !known { // an optional one: the stream steps over it
+		return c, h, &FrameError{Kind: h.Kind, Field: "kind", Reason: "is not known, and optional"}
+	}
 	if h.Size != len(c.Frame)-HeaderSize {
 		return c, h, &FrameError{Kind: h.Kind, Field: "copy", Reason: "does not hold its frame exactly"}
 	}

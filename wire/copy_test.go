@@ -26,6 +26,7 @@ func TestCopy(t *testing.T) {
 		{"a frame that is cut off", datagram[:len(datagram)-1]},
 		{"more than a frame", append(bytes.Clone(datagram), 0)},
 		{"a frame over its limit", AppendCopy(nil, Copy{Frame: []byte{0xff, 0xff, 0xff, 0x7f, 5, 0, 0, 0}})},
+		{"an optional frame of a kind that is not known", AppendCopy(nil, Copy{Frame: []byte{0, 0, 0, 0, 0xff, 0xff, 0, 0}})},
 		{"a frame of a kind that is not known", AppendCopy(nil, Copy{Frame: []byte{0, 0, 0, 0, 0xff, 0, 0, 0}})},
 	} {
 		var bad *FrameError

@@ -17,6 +17,7 @@ const (
 
 	// maxWaiting bounds the copies that wait for their time: about 90 KiB a connection.
 	maxWaiting = 64
+	maxSpare   = 8 // buffers that are kept for the next ones
 )
 
 // A Conn is what the package needs of a QUIC connection; a *quic.Conn is one.
@@ -30,16 +31,15 @@ type Conn interface {
 
 // A Sender sends the copies of one connection. A nil *Sender is one that sends none.
 type Sender struct {
-	conn  Conn
-	start func(func()) // starts a goroutine that somebody waits for
-	sent  func()
+	conn Conn
+	sent func()
+	wake chan struct{} // capacity 1: a copy waits
 
 	mu struct {
 		sync.Mutex
 		meter   meter
 		waiting []waiting // in the order of their time
 		spare   [][]byte
-		running bool
 	}
 }
 
@@ -49,15 +49,13 @@ type waiting struct {
 	datagram []byte
 }
 
-// NewSender makes a sender. start runs a function in a goroutine; it is called when there are
-// copies to send, and the function ends when there are none any more or the connection is
-// over. sent is called for each copy that was handed to the connection. The result is nil when
-// the peer takes no datagrams.
-func NewSender(conn Conn, start func(func()), sent func()) *Sender {
+// NewSender makes a sender, whose owner calls Run. sent is called for each copy that was handed
+// to the connection. The result is nil when the peer takes no datagrams.
+func NewSender(conn Conn, sent func()) *Sender {
 	if !conn.ConnectionState().SupportsDatagrams.Remote {
 		return nil
 	}
-	return &Sender{conn: conn, start: start, sent: sent}
+	return &Sender{conn: conn, sent: sent, wake: make(chan struct{}, 1)}
 }
 
 // Add copies a frame that was just written to a stream, behind at bytes, if that is worth it. It
@@ -79,9 +77,9 @@ func (s *Sender) Add(stream quic.StreamID, at uint64, frame []byte) {
 	}
 	datagram := wire.AppendCopy(s.buffer(), wire.Copy{Stream: uint64(stream), At: at, Frame: frame})
 	s.mu.waiting = append(s.mu.waiting, waiting{now.Add(s.mu.meter.delay), datagram})
-	if !s.mu.running {
-		s.mu.running = true
-		s.start(s.run)
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -95,40 +93,46 @@ func (s *Sender) buffer() []byte {
 	return make([]byte, 0, wire.CopyHead+MaxFrame)
 }
 
-// run sends each copy at its time, until there are none.
-func (s *Sender) run() {
+// Run sends each copy at its time, until the connection is over.
+func (s *Sender) Run() {
+	if s == nil {
+		return
+	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	over := s.conn.Context().Done()
 	for {
-		w, more := s.first()
-		if !more {
-			return
+		w, some := s.first()
+		if !some {
+			select {
+			case <-s.wake:
+				continue
+			case <-over:
+				return
+			}
 		}
 		if wait := time.Until(w.at); wait > 0 {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
-			case <-s.conn.Context().Done():
-				return // the rest is for nobody
+			case <-over:
+				return
 			}
 		}
 		// The connection takes a copy of it. It refuses one that is too large for the packets
-		// of this path; when it is over, the wait above or the next one ends this.
+		// of this path, and everything when it is over, which ends this soon.
 		if s.conn.SendDatagram(w.datagram) == nil {
 			s.sent()
 		}
-		s.mu.Lock()
-		s.mu.spare = append(s.mu.spare, w.datagram)
-		s.mu.Unlock()
+		s.giveBack(w.datagram)
 	}
 }
 
 // first takes the copy whose time is next.
-func (s *Sender) first() (w waiting, more bool) {
+func (s *Sender) first() (w waiting, some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.waiting) == 0 {
-		s.mu.running = false
 		return w, false
 	}
 	w = s.mu.waiting[0]
@@ -136,6 +140,14 @@ func (s *Sender) first() (w waiting, more bool) {
 	s.mu.waiting[n] = waiting{}
 	s.mu.waiting = s.mu.waiting[:n]
 	return w, true
+}
+
+func (s *Sender) giveBack(buffer []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.spare) < maxSpare {
+		s.mu.spare = append(s.mu.spare, buffer)
+	}
 }
 
 // Receive gives every copy that comes on a connection to take, until the connection is over.

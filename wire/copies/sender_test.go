@@ -64,7 +64,8 @@ func certificate(t *testing.T) tls.Certificate {
 
 // sender is one that believes that the link loses packets, until it looks again.
 func sender(conn Conn, running *sync.WaitGroup, sent *atomic.Int64) *Sender {
-	s := NewSender(conn, running.Go, func() { sent.Add(1) })
+	s := NewSender(conn, func() { sent.Add(1) })
+	running.Go(s.Run)
 	s.mu.meter = meter{looked: time.Now(), every: time.Hour, room: 1 << 20, delay: time.Millisecond}
 	return s
 }
@@ -118,7 +119,7 @@ func TestWhatIsNotCopied(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.mu.waiting)
 	}
-	if s := NewSender(here, running.Go, func() {}); s == nil {
+	if s := NewSender(here, func() {}); s == nil {
 		t.Fatal("the peer takes datagrams")
 	} else if s.Add(0, 0, small); waiting(s) != 0 {
 		t.Error("a copy on a link that has lost nothing")
@@ -144,10 +145,10 @@ func TestWhatIsNotCopied(t *testing.T) {
 
 func TestPeerThatTakesNoDatagrams(t *testing.T) {
 	here, _ := pair(t, false)
-	var running sync.WaitGroup
-	s := NewSender(here, running.Go, func() {})
+	s := NewSender(here, func() {})
 	if s != nil {
 		t.Error("it has a sender")
 	}
 	s.Add(0, 0, make([]byte, 10))
+	s.Run()
 }

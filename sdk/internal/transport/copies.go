@@ -35,20 +35,17 @@ func (s *laneStream) take(at uint64, h wire.Header, payload []byte) error {
 	return s.dispatch(h.Kind, payload)
 }
 
-// early takes the frame of a copy if it is its turn. One that cannot be read ends the stream, as
-// it would when the stream brings it.
+// early takes the frame of a copy if it is its turn. One that cannot be taken is left to the
+// stream.
 func (s *laneStream) early(c wire.Copy, h wire.Header) {
 	s.taking.Lock()
 	defer s.taking.Unlock()
-	if c.At != s.taking.next {
+	if c.At != s.taking.next || s.dispatch(h.Kind, c.Frame[wire.HeaderSize:]) != nil {
 		return
 	}
+	s.taking.next += uint64(len(c.Frame))
 	s.conn.heard()
 	s.conn.manager.copies.used.Add(1)
-	s.taking.next += uint64(len(c.Frame))
-	if err := s.dispatch(h.Kind, c.Frame[wire.HeaderSize:]); err != nil {
-		s.fail(err)
-	}
 }
 
 // receiveCopies takes copies of answers until the connection is over.
@@ -89,7 +86,8 @@ func (c *Conn) startCopies() {
 		return
 	}
 	if c.hello.Features&wire.FeatureCopies != 0 {
-		c.copier = copies.NewSender(c.quic, c.manager.wg.Go, func() { c.manager.copies.sent.Add(1) })
+		c.copier = copies.NewSender(c.quic, func() { c.manager.copies.sent.Add(1) })
+		c.manager.wg.Go(c.copier.Run)
 	}
 	c.manager.wg.Go(c.receiveCopies)
 }

@@ -89,16 +89,17 @@ func (s *session) cut() { s.close(wire.CodeInternal, "cut by a test") }
 func (s *session) serve() {
 	defer s.streams.Wait()
 	defer s.close(wire.CodeShutdown, "")
+	s.streams.Go(func() { copies.Receive(s.conn, s.copied) }) // also of who says no Hello
 	control, err := s.hello()
 	if err != nil {
 		s.log.Debug("handshake failed", "error", err)
 		return
 	}
 	if s.peer.Features&wire.FeatureCopies != 0 {
-		s.copier = copies.NewSender(s.conn, s.streams.Go, func() { s.l.cfg.Counters.Copies.Sent.Add(1) })
+		s.copier = copies.NewSender(s.conn, func() { s.l.cfg.Counters.Copies.Sent.Add(1) })
+		s.streams.Go(s.copier.Run)
 	}
 	s.streams.Go(func() { s.serveControl(control) })
-	s.streams.Go(func() { copies.Receive(s.conn, s.copied) })
 	s.log.Debug("connected", "sdk", s.peer.SDKName, "version", s.peer.SDKVersion)
 	for {
 		stream, err := s.conn.AcceptStream(s.conn.Context())

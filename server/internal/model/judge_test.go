@@ -133,13 +133,26 @@ func (s situation) trouble(code wire.Code) string {
 	return "this must not happen"
 }
 
-// gap judges OUT_OF_ORDER: what is expected is the lane's next sequence.
+// conflicts claims that something else holds a sequence of id.
+func (h *history) conflicts(id ident) {
+	h.claims = append(h.claims, func() string {
+		for _, b := range h.lane(id.pid).batches {
+			if b != id && b.base <= id.last && id.base <= b.last {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%v was called a conflict, and nothing holds its sequences", id)
+	})
+}
+
+// gap judges OUT_OF_ORDER: what is expected is the lane's next sequence. That answer does not wait
+// for the sync of what stands in front, so it must show soon.
 func (h *history) gap(t *track, a attempt, expected batchfmt.Seq) string {
 	lives := h.lives
 	if expected <= a.lower || expected >= a.id.base {
 		return fmt.Sprintf("the lane had ended with sequence %d", a.lower)
 	}
-	h.claims = append(h.claims, func() string {
+	h.soon = append(h.soon, func() string {
 		if h.lives == lives && expected > t.last+1 {
 			return fmt.Sprintf("%v was out of order, sequence %d expected, but the lane ends with %d", a.id, expected, t.last)
 		}

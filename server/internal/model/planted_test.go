@@ -36,7 +36,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{planted.NameConflictTaken, "1"},
 		{planted.NameEarlyConflict, "2"},
 		{planted.NameLostIsStored, "23"},
-		{planted.NameLostWindow, "3"},
+		{planted.NameLostWindow, "63"},
 		{planted.NameNoReplay, "1"},
 		{planted.NameResolveGuesses, "3"},
 		{planted.NameRightsOff, "1"},

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,6 +63,7 @@ type history struct {
 	facts   map[ident]*fact
 	lanes   map[batchfmt.ProducerID]*track
 	claims  []func() string // what was said and must show when all is read
+	soon    []func() string // what was said of batches that are not durable yet, and must show when they are
 	orders  map[string]int  // the last record of each sender of numbered records
 	damaged bool            // the disk has lost what it had synced
 }
@@ -216,7 +219,8 @@ func (r *reference) seen(p place, at batchfmt.Offset, value string) {
 }
 
 // complete is called at a reader's end: what was said before it began, n claims, must show by now.
-func (r *reference) complete(p place, n int) {
+// It says what does not show yet of what may need a sync first.
+func (r *reference) complete(p place, n int) (waits string) {
 	h := r.at(p)
 	for _, claim := range h.claims[:n] {
 		if wrong := claim(); wrong != "" {
@@ -224,6 +228,12 @@ func (r *reference) complete(p place, n int) {
 		}
 	}
 	h.claims = h.claims[n:]
+	h.soon = slices.DeleteFunc(h.soon, func(claim func() string) bool {
+		wrong := claim()
+		waits = cmp.Or(waits, wrong)
+		return wrong == ""
+	})
+	return waits
 }
 
 // restarted is called when all was read from a new server: nothing old is on its way any more.
@@ -250,18 +260,6 @@ func (h *history) isThere(f *fact) {
 			return fmt.Sprintf("%s was said to be stored at offset %d and is not there; the end is at %d", f.what, f.told, h.next)
 		}
 		return ""
-	})
-}
-
-// conflicts claims that something else holds a sequence of id.
-func (h *history) conflicts(id ident) {
-	h.claims = append(h.claims, func() string {
-		for _, b := range h.lane(id.pid).batches {
-			if b != id && b.base <= id.last && id.base <= b.last {
-				return ""
-			}
-		}
-		return fmt.Sprintf("%v was called a conflict, and nothing holds its sequences", id)
 	})
 }
 

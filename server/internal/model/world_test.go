@@ -184,11 +184,24 @@ func (w *world) mustCreate(name string, partitions int32) wire.TopicInfo {
 // read gives the reference what can be read of a partition, from where it was or from the
 // beginning, and holds it against all that was said.
 func (w *world) read(p place, from batchfmt.Offset) {
-	for !w.readOnce(p, from) {
+	for late := time.Now().Add(rawclient.Patience); ; {
+		done, waits := w.readOnce(p, from)
+		switch {
+		case done && waits == "":
+			return
+		case done && time.Now().After(late):
+			w.ref.mu.Lock()
+			w.ref.fail("%s", waits)
+			w.ref.mu.Unlock()
+			return
+		case done:
+			from = w.nextOf(p)
+		}
 	}
 }
 
-func (w *world) readOnce(p place, from batchfmt.Offset) bool {
+// readOnce reports whether it came to the end, and what does not show yet that must soon.
+func (w *world) readOnce(p place, from batchfmt.Offset) (done bool, waits string) {
 	if dead(w.reader) {
 		w.reader = rawclient.Dial(w.t, w.s.URL())
 	}
@@ -201,7 +214,7 @@ func (w *world) readOnce(p place, from batchfmt.Offset) bool {
 	case err == nil:
 	case cut(err):
 		w.reader = nil
-		return false
+		return false, ""
 	default:
 		w.t.Fatalf("read: %v", err)
 	}
@@ -210,8 +223,7 @@ func (w *world) readOnce(p place, from batchfmt.Offset) bool {
 	if h := w.ref.at(p); reached != next || next < h.next {
 		w.ref.fail("a reader came to the end at offset %d (the server says %d), there were %d before", next, reached, h.next)
 	}
-	w.ref.complete(p, claims)
-	return true
+	return true, w.ref.complete(p, claims)
 }
 
 func (w *world) subscribe(c *rawclient.Client, p place, from batchfmt.Offset) (next, reached batchfmt.Offset, err error) {

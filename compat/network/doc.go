@@ -37,25 +37,28 @@
 //		-test.run '^$' -test.bench AckOverBadLink -test.benchtime 1x -test.v -ackdelay 20ms
 //
 // With 400 records of 1 KiB a second over 8 partitions and 1 % loss each way the 99th percentile
-// was, in ms, in three to four runs on two cores, mostly with the data in memory:
+// was, in ms, in one to five runs on two cores, with the data in memory or on disk, "once" without
+// second copies:
 //
-//	round trip   TCP       1 connection  2 connections  4 connections
-//	20 ms        71-79     47-129        48-49          53-54
-//	40 ms        162-169   415-858       89-104         94
-//	60 ms        270-310   seconds       222-364        134-135
+//	round trip   TCP       1 connection  2          2 once   4        4 once
+//	20 ms        66-95     46-49         30-37      48-50    26       53
+//	40 ms        165-194   745           88-90      89-95    64-70    93-95
+//	60 ms        215       seconds       374        182      123      136
 //
-// Two things make these numbers. First, one record in fifty loses its packet or that of its
-// answer, so the 99th percentile is one of those. Its sender learns of the loss a round trip
-// after the next packet of the same connection, or an eighth of a round trip after the answer was
-// due, whichever is later, and the repair takes another round trip: 2 1/8 round trips in all, and
-// a little more over many connections, where the next packet comes later. No setting changes
-// that, and a second copy of every answer would not either, as one record in a hundred remains.
-// TCP does the same, but all records behind the lost one wait too: half of its time is out of
-// reach below a round trip of about 60 ms.
+// Three things make these numbers. First, one record in fifty loses its packet or that of its
+// answer, so without copies the 99th percentile is one of those. Its sender learns of the loss a
+// round trip after the next packet of the same connection, or an eighth of a round trip after the
+// answer was due, whichever is later, and the repair takes another round trip: 2 1/8 round trips in
+// all, and a little more over many connections, where the next packet comes later. TCP does the
+// same, but all records behind the lost one wait too.
 //
 // Second, every loss makes a connection slower by a third, and it recovers by a packet a round
 // trip. The longer the way is, the sooner it cannot carry the load any more: one connection at 40
 // ms, two at 60 ms. That is what sdk.Connections is for.
+//
+// Third, second copies of what is small (package wire/copies) make a loss cost an eighth of a round
+// trip, where the connections have room for twice the load: two at 20 ms, four at 40 ms. Where
+// they have not, copies hold up what is sent for the first time, and are left out.
 //
 // The package holds no code of its own, and no test waits longer than its subject demands: times
 // that are reported are measured, and only bounded generously.

@@ -111,19 +111,22 @@ func (l *line) due(now time.Time) (d datagram, wait time.Duration) {
 	return heap.Pop(&l.mu.queue).(datagram), 0
 }
 
+// arrive counts a datagram before it is there: who has it may look at the counts at once.
 func (l *line) arrive(d datagram) {
-	arrived := l.deliver(d)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !arrived:
-		l.mu.discards++
-		return
-	case d.n < l.mu.newest:
+	out, late, newest := l.mu.out, l.mu.late, l.mu.newest // which nobody else changes
+	if d.n < newest {
 		l.mu.late++
 	}
 	l.mu.out++
-	l.mu.newest = max(l.mu.newest, d.n)
+	l.mu.newest = max(newest, d.n)
+	l.mu.Unlock()
+	if !l.deliver(d) {
+		l.mu.Lock()
+		l.mu.out, l.mu.late, l.mu.newest = out, late, newest
+		l.mu.discards++
+		l.mu.Unlock()
+	}
 }
 
 // arrivals is a heap of datagrams, by their arrival; those of one moment stay in order.

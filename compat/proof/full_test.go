@@ -51,6 +51,7 @@ func TestDiskFillsUp(t *testing.T) { eachEra(t, func(f *fullDisk) { f.fillAndFre
 func TestKilledOnAFullDisk(t *testing.T) { eachEra(t, func(f *fullDisk) { f.killAndFree() }) }
 
 func eachEra(t *testing.T, round func(*fullDisk)) {
+	t.Parallel() // most of it is waiting for syncs
 	run := campaign.Start(t, *seed)
 	for done := 0; done < *fills && !t.Failed(); {
 		var refused error

@@ -167,6 +167,7 @@ const killsPerEra = 500
 // topics are made and deleted, and checks after each restart what is there against what was
 // answered by then.
 func TestKilledServer(t *testing.T) {
+	t.Parallel() // most of it is waiting, for the moment to kill and for syncs
 	run := campaign.Start(t, *seed)
 	for done := 0; done < *kills && !t.Failed(); {
 		n := min(killsPerEra, *kills-done)

@@ -20,6 +20,7 @@ const envBug = "QUOIN_PLANTED_BUG"
 // expects each bug to be caught by the test that is there for it, and none to be seen
 // when none is switched on.
 func TestPlantedBugsAreCaught(t *testing.T) {
+	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "proof.test")
 	build := exec.Command("go", "test", "-c", "-tags", "planted", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -37,22 +38,49 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		rows = append(rows, struct{ bug, test string }{"early-state", "TestDiskFillsUp"})
 	}
+	slots := make(chan struct{}, atATime)
+	control := start(slots, binary, "TestFailedAppendsLoseNothing|TestPowerCutLosesNothingAcknowledged|TestKilledServer|TestDiskFillsUp", "none")
+	var runs []<-chan ended
 	for _, row := range rows {
+		runs = append(runs, start(slots, binary, row.test, row.bug, "-patience", "5s")) // what never comes is not waited for long
+	}
+	for i, row := range rows {
 		t.Run(row.bug+"/"+row.test, func(t *testing.T) {
-			out, err := runBuilt(binary, row.test, row.bug, "-patience", "5s") // what never comes is not waited for long
-			if err == nil {
-				t.Errorf("the bug was not caught:\n%s", out)
+			run := <-runs[i]
+			if run.err == nil {
+				t.Errorf("the bug was not caught:\n%s", run.out)
 			}
-			if !strings.Contains(out, "--- FAIL: "+row.test) {
-				t.Errorf("the run failed without the test failing: %v\n%s", err, out)
+			if !strings.Contains(run.out, "--- FAIL: "+row.test) {
+				t.Errorf("the run failed without the test failing: %v\n%s", run.err, run.out)
 			}
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		if out, err := runBuilt(binary, "TestFailedAppendsLoseNothing|TestPowerCutLosesNothingAcknowledged|TestKilledServer|TestDiskFillsUp", "none"); err != nil {
-			t.Errorf("without a bug: %v\n%s", err, out)
+		if run := <-control; run.err != nil {
+			t.Errorf("without a bug: %v\n%s", run.err, run.out)
 		}
 	})
+}
+
+// atATime is how many runs go on at once: most of their time is waiting.
+const atATime = 4
+
+// ended is a run that is over.
+type ended struct {
+	out string
+	err error
+}
+
+// start runs the tests with a bug as soon as there is a slot.
+func start(slots chan struct{}, binary, test, bug string, flags ...string) <-chan ended {
+	done := make(chan ended, 1)
+	go func() {
+		slots <- struct{}{}
+		out, err := runBuilt(binary, test, bug, flags...)
+		<-slots
+		done <- ended{out, err}
+	}()
+	return done
 }
 
 func runBuilt(binary, test, bug string, flags ...string) (string, error) {

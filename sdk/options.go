@@ -112,9 +112,9 @@ func WithClientName(name string) DialOption {
 // More than one is for links that lose packets over a distance: after a loss a connection
 // sends more slowly, and all that it carries waits. With 1 % loss and a round trip of 40 ms
 // one falls behind 400 records of 1 KiB a second, over eight partitions; four acknowledge
-// 99 % of them within about 70 ms, as they have room for [SecondCopies]. Each costs the client a ping a second and up to 64 MiB
-// of receive window, and the server about 80 KiB and one of its 1,024 connections an
-// address.
+// 99 % of them within about 70 ms, as they have room for [SecondCopies]. Each costs the client
+// a ping a second and up to 64 MiB of receive window, and the server about 80 KiB and one of
+// its 1,024 connections an address.
 func Connections(n int) DialOption {
 	return func(o *dialOptions) {
 		if n < 1 || n > transport.MaxConnections {
@@ -132,8 +132,8 @@ func Connections(n int) DialOption {
 // again. So from the first loss that a connection sees until half a minute behind the last
 // one, a batch or an answer of up to about 1,400 bytes is sent once more in another packet, an
 // eighth of a round trip later, by both sides; whichever comes first counts, and nothing is
-// stored or told twice. Copies only take what the congestion window leaves: at most as many
-// bytes again as the small frames themselves. Links that lose nothing carry none.
+// stored or told twice. They flow only where the congestion window has room for all frames and
+// all copies; where it has not, more [Connections] make some. Links that lose nothing carry none.
 //
 // false is for links where every byte is paid for.
 func SecondCopies(on bool) DialOption {

@@ -12,9 +12,10 @@
 //
 //   - [Sender] is the sending half of one connection: it decides whether a frame is copied,
 //     keeps the copy for a moment and sends it.
-//   - the meter is the decision: no copies on a link that loses nothing, none for half a
-//     minute behind its last loss on, and never more than the congestion window has room for.
-//   - [Receive] is the reading half: it gives the copies of a connection to a function.
+//   - the meter is the decision: copies flow from a loss on until half a minute behind the last
+//     one, and only while the congestion window has room for all frames and all copies.
+//   - [Receive] is the reading half: it gives the copies of a connection to a function. [Reader]
+//     counts the bytes of a stream, by which copies name their frames.
 //
 // A copy is a favour. It may be dropped at any point without a trace: when its queue is full,
 // when it does not fit a packet, when the peer is busy. The package never holds up a frame,

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
@@ -9,19 +8,6 @@ import (
 	"github.com/quoin-io/quoin/wire"
 	"github.com/quoin-io/quoin/wire/copies"
 )
-
-// A frameReader counts the bytes of a stream as they are read: where a frame begins is how its
-// copy names it.
-type frameReader struct {
-	r  *bufio.Reader
-	at uint64
-}
-
-func (f *frameReader) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
-	f.at += uint64(n)
-	return n, err
-}
 
 // take gives the frame at a place of the stream to its lanes, unless that was done when a copy
 // of the frame came.

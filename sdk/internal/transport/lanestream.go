@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/quoin-io/quoin/batchfmt"
 	"github.com/quoin-io/quoin/wire"
+	"github.com/quoin-io/quoin/wire/copies"
 )
 
 const (
@@ -281,11 +281,11 @@ func (s *laneStream) ended() error {
 
 // read dispatches what comes back to the lanes, until the stream ends.
 func (s *laneStream) read() {
-	in := &frameReader{r: bufio.NewReaderSize(s.stream, readBuffer)}
+	in := copies.NewReader(s.stream, readBuffer)
 	var payload []byte
 	for {
 		h, err := wire.ReadHeader(in)
-		at := in.at - wire.HeaderSize
+		at := in.At() - wire.HeaderSize
 		if err == nil {
 			payload, err = wire.ReadPayload(in, h, payload)
 		}

@@ -1,25 +1,10 @@
 package session
 
 import (
-	"bufio"
-
 	"github.com/quic-go/quic-go"
 
 	"github.com/quoin-io/quoin/wire"
 )
-
-// A frameReader counts the bytes of a stream as they are read: where a frame begins is how its
-// copy names it.
-type frameReader struct {
-	r  *bufio.Reader
-	at uint64
-}
-
-func (f *frameReader) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
-	f.at += uint64(n)
-	return n, err
-}
 
 // carries says that copies of frames of the stream may be taken from now on.
 func (s *session) carries(ls *laneStream) {

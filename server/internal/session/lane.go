@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-io/quoin/server/internal/planted"
 	"github.com/quoin-io/quoin/server/internal/producerstate"
 	"github.com/quoin-io/quoin/wire"
+	"github.com/quoin-io/quoin/wire/copies"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 type laneStream struct {
 	s      *session
 	stream *quic.Stream
-	in     *frameReader
+	in     *copies.Reader
 	out    *resultWriter
 
 	mu struct { // held while a frame is taken
@@ -64,10 +65,10 @@ func (l *lane) Result(r wire.ProduceResult) {
 }
 
 // serveLanes serves a stream whose first frame was just read.
-func serveLanes(s *session, stream *quic.Stream, r *frameReader, first *wire.OpenLane) {
+func serveLanes(s *session, stream *quic.Stream, r *copies.Reader, first *wire.OpenLane) {
 	ls := &laneStream{s: s, stream: stream, in: r}
 	ls.mu.lanes = make(map[uint32]*lane)
-	ls.mu.next = r.at
+	ls.mu.next = r.At()
 	ls.out = newResultWriter(s, stream)
 	done := make(chan struct{})
 	go func() {
@@ -129,12 +130,12 @@ func (ls *laneStream) read() error {
 
 // frame reads the frame whose header was just read, and takes it unless a copy of it was.
 func (ls *laneStream) frame(h wire.Header) error {
-	if ls.in.r.Buffered() < h.Size {
+	if ls.in.Buffered() < h.Size {
 		// The rest of a frame must come at some speed, as it holds memory meanwhile.
 		ls.stream.SetReadDeadline(time.Now().Add(frameTimeout(h.Size)))
 		defer ls.stream.SetReadDeadline(time.Time{})
 	}
-	at := ls.in.at - wire.HeaderSize
+	at := ls.in.At() - wire.HeaderSize
 	var in io.Reader = ls.in
 	if cut := ls.s.frameStart(true, h.Kind, wire.HeaderSize+h.Size); cut >= 0 {
 		in = &cutReader{r: ls.in, left: cut - wire.HeaderSize, cut: ls.s.cut}

@@ -248,7 +248,7 @@ func (s *session) ready() bool {
 // serveStream reads the first frame and goes where it belongs.
 func (s *session) serveStream(stream *quic.Stream) {
 	stream.SetReadDeadline(time.Now().Add(firstFrameTimeout))
-	r := &frameReader{r: bufio.NewReaderSize(stream, readBuffer)}
+	r := copies.NewReader(stream, readBuffer)
 	m, err := readOnly(r, firstKinds...)
 	if err != nil {
 		s.endStream(stream, err)
@@ -259,7 +259,7 @@ func (s *session) serveStream(stream *quic.Stream) {
 	case *wire.OpenLane:
 		serveLanes(s, stream, r, m)
 	case *wire.Subscribe:
-		serveSubscription(s, stream, r.r, m)
+		serveSubscription(s, stream, r.Uncounted(), m)
 	default:
 		s.serveRequest(stream, m)
 	}
